@@ -66,12 +66,28 @@ void check_text(const JobOption& option, std::string_view written, const std::st
   }
 }
 
+/// `--ranks MIN:MAX`.
+void set_range(const JobOption& ranks, TrainOptions& options, std::string_view written, const std::string& text) {
+  const std::size_t colon = text.find(':');
+  TrainOptions least, most;
+  ranks.set(least, written, text.substr(0, colon));
+  ranks.set(most, written, text.substr(colon + 1));
+  if (least.ranks > most.ranks) {
+    throw UsageError(
+        fmt::format("{} {}: expected MIN:MAX, of which the first is not above the second, as in 2:8", written, text));
+  }
+  options.least = least.ranks;
+  options.ranks = most.ranks;
+}
+
 void describe(CommandLine& line, TrainOptions& options, std::string_view heading) {
   line.heading(std::string(heading));
   for (const JobOption& option : job_options()) {
     if (option.heading != heading) continue;
     const auto add = option.is_flag() ? &CommandLine::flag : &CommandLine::option;
     const Setter::Function set = [&option, &options](std::string_view written, const std::string& text) {
+      if (option.name == "ranks" && text.find(':') != std::string::npos)
+        return set_range(option, options, written, text);
       check_text(option, written, text);
       option.set(options, written, option.is_flag() ? "true" : text);
     };

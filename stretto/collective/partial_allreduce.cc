@@ -401,6 +401,12 @@ std::optional<RoundResult> PartialAllreduce::result_of(Round round) {
   return slot != nullptr ? std::optional(impl_->result_in(*slot)) : std::nullopt;
 }
 
+std::optional<RoundHeader> PartialAllreduce::header_of(Round round) {
+  impl_->expect_frozen("header_of()");
+  if (round < options().rounds_before) return std::nullopt;
+  return impl_->rounds.kept_header(impl_->here(round));
+}
+
 Carried PartialAllreduce::take_out(Round round) {
   impl_->expect_frozen("take_out()");
   if (round < complete()) {

@@ -87,6 +87,8 @@ class PartialAllreduce final : public Collective {
   /// complete() of all ranks are there. Valid until the next call. The application's thread. Throws UsageError as
   /// complete().
   std::optional<RoundResult> result_of(Round round);
+  /// The header of such a result. Any thread. Throws UsageError as complete().
+  std::optional<RoundHeader> header_of(Round round);
   /// Copies of this rank's deposits that are in no result before `round`, which is the largest complete() of all ranks.
   /// Changes nothing. The application's thread, with no deposit under way. Throws UsageError as complete(), and for a
   /// round before complete().

@@ -42,6 +42,9 @@ class Dispenser {
   /// The next batch, or nothing from the end on. Its samples are valid until the next call.
   std::optional<BatchRef> next();
 
+  /// Where members of the job change: batches may have come back, and next() looks again.
+  void look_again() { at_end_ = false; }
+
   /// The oldest batch that was handed out and not deposited has been deposited. Requires: there is one.
   void deposited();
 

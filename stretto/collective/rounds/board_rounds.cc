@@ -148,6 +148,12 @@ const ResultSlot* BoardRounds::kept(Round round) {
   return &show(round);
 }
 
+std::optional<RoundHeader> BoardRounds::kept_header(Round round) {
+  RoundHeader header;
+  if (round >= counted() || !board_.read_kept_header(round, header)) return std::nullopt;
+  return header;
+}
+
 Carried BoardRounds::take_out(Round from) const {
   Carried carried;
   seat_.each_set_from(from, [&](int set) {

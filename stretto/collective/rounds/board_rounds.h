@@ -40,6 +40,7 @@ class BoardRounds final : public Rounds, private PartialRule {
   const ResultSlot& result(Round round) override;
   Carried take_out(Round from) const override;
   const ResultSlot* kept(Round round) override;
+  std::optional<RoundHeader> kept_header(Round round) override;
   void set_arrived(Round round) override;
   bool set_handed(Round handed) override;
   void set_drained() override;

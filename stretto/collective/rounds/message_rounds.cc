@@ -56,6 +56,11 @@ const ResultSlot* MessageRounds::kept(Round round) {
   return &ring_.slot(round);
 }
 
+std::optional<RoundHeader> MessageRounds::kept_header(Round round) {
+  if (kept(round) == nullptr) return std::nullopt;
+  return ring_.header_of(round);
+}
+
 std::optional<TimePoint> MessageRounds::take_passive_since() {
   const std::int64_t since = passive_since_.exchange(0, std::memory_order_relaxed);
   if (since == 0) return std::nullopt;

@@ -39,6 +39,7 @@ class MessageRounds final : public Rounds {
   }
   Carried take_out(Round from) const override;
   const ResultSlot* kept(Round round) override;
+  std::optional<RoundHeader> kept_header(Round round) override;
   void set_arrived(Round round) override { arrived_.store(round + 1, std::memory_order_release); }
   bool set_handed(Round handed) override;
   void set_drained() override { drained_.store(true, std::memory_order_release); }

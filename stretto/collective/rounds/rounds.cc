@@ -74,6 +74,10 @@ const ResultSlot* Rounds::kept(Round /*round*/) {
   return nullptr;
 }
 
+std::optional<RoundHeader> Rounds::kept_header(Round /*round*/) {
+  return std::nullopt;
+}
+
 Carried::Deposit copy_of(const Contribution& deposit, const ContributionFacts& facts) {
   Carried::Deposit copy{facts, {}};
   for (int i = 0; i < deposit.num_buckets(); ++i) {

@@ -45,6 +45,8 @@ class Rounds : public RoundsBase {
   virtual Carried take_out(Round from) const;
   /// A result that is still kept, valid until the next call; null: none.
   virtual const ResultSlot* kept(Round round);
+  /// The header of a result before counted() that is still kept; nothing: it is not. Any thread.
+  virtual std::optional<RoundHeader> kept_header(Round round);
 
   virtual void set_arrived(Round round) = 0;
   /// Returns whether a round is held for this, so that the engine must be rung.

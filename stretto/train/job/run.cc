@@ -12,6 +12,7 @@
 
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/words.h"
+#include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/train/job/checkpoint.h"
@@ -119,6 +120,11 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
   }
+  if (launched_ && plan_.options.least > 0) {
+    throw UsageError(text("ranks ", plan_.options.least, ":", plan_.options.ranks,
+                          " in a job that something else has started, which ends with any of its ranks: expected no "
+                          "range"));
+  }
   files_.emplace(RunFilesOptions{.out = plan_.options.out,
                                  .resume = plan_.options.resume,
                                  .local = plan_.options.local_records,
@@ -176,7 +182,7 @@ void Run::bring_files_together(RankContext& context, Replica& replica, RankRepor
 constexpr Duration kVirtualSilence = VirtualRanks::kStuckAfter / 4;
 
 RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRank* place) {
-  if (context.size() != plan_.options.ranks) {
+  if (context.changes() == nullptr && context.size() != plan_.options.ranks) {
     throw UsageError(text("ranks ", plan_.options.ranks, ": this job was started with ", context.size()));
   }
   RankTaskOptions task_options{.seed = plan_.options.seed,
@@ -211,14 +217,16 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
 
 int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place) {
   RankReport report;
+  const int number = context.changes() != nullptr ? static_cast<int>(context.changes()->number()) : context.rank();
   try {
     report = train(context, task, place);
   } catch (...) {
-    report = report_of_exception(context.rank());
+    report = report_of_exception(number);
   }
-  if (report.error) page_->stop();
-  if (launched_ && report.error)
-    context.complain(*report.error);  // what has started it gets no report of a failed rank
+  const bool ends_job = report.error && (context.changes() == nullptr || report.error->code == Errc::aborted);
+  if (ends_job) page_->stop();
+  // What has started it gets no report of a failed rank, and of a lost one nobody asks for it.
+  if (report.error && (launched_ || !ends_job)) context.complain(*report.error);
   context.report(to_json(report));
   return exit_status(report);
 }
@@ -288,10 +296,11 @@ JobResult Run::run_ranks() {
   const auto from = checkpointed();
   files_->prepare(from ? &*from : nullptr);
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
+                              .least = plan_.options.least,
                               .while_running = [this] { show_progress(); },
                               .tell =
                                   [this](const std::string& line) {
-                                    page_->stop();
+                                    if (plan_.options.least == 0) page_->stop();
                                     tell(line);
                                   }},
                              main)
@@ -335,7 +344,7 @@ std::optional<RankReport> worst_of(const std::vector<RankReport>& reports) {
 std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   const std::string so_far = text("after ", page_->batches(), " of ", plan_.total_batches, " batches");
   if (job.interrupted) throw Interrupted("interrupted " + so_far);
-  if (job.first_lost >= 0) {
+  if (job.first_lost >= 0 && !job.reached_end) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
     const std::string who =
         plan_.options.simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
@@ -346,6 +355,7 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   std::vector<RankReport> reports;
   std::optional<Error> silent;
   for (std::size_t rank = 0; rank < job.reports.size(); ++rank) {
+    if (job.reached_end && job.exit_status[rank] != 0) continue;  // the others have gone on without it
     auto report = rank_report_from_json(job.reports[rank]);
     if (report) {
       reports.push_back(*std::move(report));
@@ -360,6 +370,12 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   if (worst && worst->usage_error) throw UsageError(worst->error->message);
   if (worst && !(silent && worst->error->code == Errc::lost_peer)) throw Failure(*worst->error);
   if (silent) throw Failure(*silent);
+  // The rank that has spoken for all at the end comes first.
+  const auto first = std::ranges::find_if(reports, [](const RankReport& report) { return report.totals.has_value(); });
+  if (first != reports.end()) std::rotate(reports.begin(), first, first + 1);
+  if (!reports.empty() && first == reports.end()) {
+    throw Failure({Errc::lost_peer, "the rank that was to report for all was lost after the end of the job", -1});
+  }
   return reports;
 }
 

@@ -65,6 +65,39 @@ void check_simulation(const TrainOptions& o) {
           "a run without gradients; with them the model has layers");
 }
 
+/// Half of those that are there, or as many as were asked for, if they are there.
+std::function<Policy(int)> policy_of_members(const Algorithm& algorithm, bool quorum_given) {
+  return [algorithm, quorum_given](int ranks) {
+    Policy policy = algorithm.policy;
+    if (algorithm.argument.empty() && !quorum_given) policy = algorithm.recipe->policy("", ranks, 0);
+    policy.quorum = std::min(policy.quorum, static_cast<std::uint32_t>(ranks));
+    return policy;
+  };
+}
+
+// The table of docs/elastic.md: what can go on in a world of other members.
+void check_members(const RunPlan& plan, const TaskFacts& facts) {
+  const TrainOptions& o = plan.options;
+  if (o.least == 0) return;
+  const std::string range = text(o.least, ":", o.ranks);
+  const auto refuse = [&range](const std::string& what, const std::string& expected) {
+    throw UsageError(text("ranks ", range, " with ", what, ": expected ", expected));
+  };
+  require(o.least <= o.ranks, "ranks", range, "MIN:MAX, of which the first is not above the second, as in 2:8");
+  require(o.ranks <= RoundHeader::kMaxNamedRanks, "ranks", range,
+          text("at most ", RoundHeader::kMaxNamedRanks, ": headers name who has brought what").c_str());
+  if (!plan.algorithm.recipe->carried) {
+    refuse(text("algorithm '", o.algorithm, "'"), "one whose rounds go on where members change, sync or an eager one");
+  }
+  if (o.algorithm_options.given("ordering")) refuse("an ordering", "none: it is agreed upon among all ranks");
+  if (o.algorithm_options.word("rounds", "one") != "one") refuse("rounds per-bucket", "rounds of all buckets");
+  if (facts.sums_in_passes && !o.no_gradients) refuse(facts.name, "a model that does not sum over ranks in each pass");
+  if (o.delivery != "every") refuse("delivery latest", "every: replicas that have parted cannot take over from others");
+  if (o.data != "shared") refuse("data " + o.data, "shared: the batches of a lost rank are computed by others");
+  if (o.simulated) refuse("simulated ranks", "a real run");
+  if (o.checkpoint_every != 0 || !o.resume.empty()) refuse("checkpoints", "none yet, where members change");
+}
+
 // A rank waits for all others in the middle of such a pass, so each of them has to be in its own.
 void check_sums_in_passes(const RunPlan& plan, const TaskFacts& facts) {
   const TrainOptions& o = plan.options;
@@ -120,6 +153,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   check(options);
   check_simulation(options);
   const int quorum = options.algorithm == "eager-quorum" ? options.quorum : 0;  // of a comparison it alone takes one
+  const bool quorum_given = options.quorum != 0;
   RunPlan plan{.options = options, .algorithm = parse_algorithm(options.algorithm, options.ranks, quorum)};
   TrainOptions& o = plan.options;
   const RecipeInfo& recipe = *plan.algorithm.recipe;
@@ -129,7 +163,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   if (o.lr == 0) o.lr = facts.lr;
   if (o.momentum < 0) o.momentum = facts.momentum;
   if (o.steps == 0 && o.epochs == 0) o.epochs = facts.epochs;
-  if (o.data.empty()) o.data = default_data(recipe, plan.algorithm.policy);
+  if (o.data.empty()) o.data = o.least > 0 ? "shared" : default_data(recipe, plan.algorithm.policy);
   o.algorithm_options.keep_only(recipe.options);  // of a comparison each algorithm takes its own
   if (o.quorum == 0) o.quorum = (o.ranks + 1) / 2;
   o.normalize = o.normalize.value_or(Normalize::ranks);
@@ -143,6 +177,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   }
   check_sums_in_passes(plan, facts);
   check_timeline(o, facts);
+  check_members(plan, facts);
   const bool latest = o.delivery == "latest";
   if (latest && (plan.algorithm.policy.kind == Policy::Kind::full || moves_own_weights(recipe))) {
     throw UsageError(text("delivery latest with algorithm '", o.algorithm,
@@ -182,6 +217,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   plan.imbalance = Imbalance::parse(o.imbalance, o.ranks).scaled(o.time_scale);
   plan.pace = from_seconds(seconds(o.pace) * o.time_scale);
   plan.lr = LrSchedule::parse(o.lr_schedule);
+  plan.policy_of = policy_of_members(plan.algorithm, quorum_given);
   plan.recipe = {.policy = plan.algorithm.policy,
                  .normalize = *o.normalize,
                  .delivery = latest ? Delivery::latest : Delivery::every,
@@ -192,7 +228,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
                  .full_every = full_every(plan),
                  .local_steps = o.sync_every,
                  // Where a step is stretched by sleeping, its backward pass is over long before its end.
-                 .overlap = plan.pace == Duration(0) && !plan.imbalance.injected(),
+                 .overlap = plan.pace == Duration(0) && !plan.imbalance.injected() && o.least == 0,
                  .argument = plan.algorithm.argument,
                  .algorithm = o.algorithm_options};
   // Its options are those of the order that such a model gets by itself, too (make_sync()).

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "stretto/dispenser/batch_plan.h"
@@ -19,6 +20,7 @@ struct RunPlan {
   TrainOptions options;  ///< with the defaults of the task and of the algorithm where nothing was said
   Algorithm algorithm;
   RecipeOptions recipe;
+  std::function<Policy(int ranks)> policy_of;  ///< where members change, among so many of them
   Sharing sharing = Sharing::partitioned;
   PlanOptions batches;
   std::uint64_t total_batches = 0;

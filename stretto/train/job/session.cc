@@ -17,17 +17,6 @@ constexpr Duration kTellsWithin = std::chrono::seconds(1);
 
 constexpr Duration kLookAtSessionsEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
-constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
-
-MeetingOptions meeting_options(const SessionOptions& options) {
-  MeetingOptions meeting{.silence = options.silence};
-  if (options.virtual_time) {
-    meeting.timeout = kVirtualTimeout;
-    meeting.look_every = options.silence;
-  }
-  if (options.tell) meeting.tell = [tell = options.tell](const std::string& line) { tell(0, line); };
-  return meeting;
-}
 
 /// The first line in which two texts differ, of each; of the shorter one nothing where it ends before.
 std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
@@ -48,22 +37,25 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
     : options_(std::move(options)),
       context_(context),
       sessions_(context.part<RankSessions>()),
-      uninterrupted_(world().driver(options_.progress_by)),
-      driver_(uninterrupted_, options_.look ? [this] { look(); } : std::function<void()>()),
-      meeting_(std::make_shared<Meeting>(world().engine(), replica, meeting_options(options_))),
       replica_(replica),
-      listener_(listener),
-      recipe_(options_.recipe->make({replica, world().engine(), *meeting_, listener, options_.recipe_options})) {}
+      listener_(listener) {
+  if (context.changes() != nullptr) account_ = std::make_unique<MemberAccount>(changes(), listener);
+  come_in();
+  recipe_ = make_recipe();
+  of_this_world_ = true;
+}
 
 Session::~Session() {
   if (forked()) {  // collectives cannot be taken from an engine whose memory is not there
     world().keep(std::move(recipe_));
     world().keep(std::move(meeting_));
+    (void)account_.release();  // the thread that asks it is not there, and may have held its lock
     return;
   }
+  account_.reset();  // nobody asks what recipe_ holds from now on
   if (by_layer_) replica_.reads_by_bucket()->on_bucket_read(nullptr);
   if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
-  if (interrupted_) abort("an exception has ended this rank's part");
+  if (interrupted_) stop_others({Errc::aborted, "an exception has ended this rank's part", rank()});
   if (!rounds_over_) {
     for (auto& collective : recipe_->collectives()) world().keep(std::move(collective));
     sessions_.remove(*this);
@@ -88,6 +80,11 @@ auto Session::ends_with(Work work) {
   }
 }
 
+std::unique_ptr<Recipe> Session::make_recipe() {
+  RoundListener& listener = account_ != nullptr ? *account_ : listener_;
+  return options_.recipe->make({replica_, world().engine(), *meeting_, listener, options_.recipe_options});
+}
+
 void Session::begin(std::vector<Fingerprint> fingerprints) {
   require_no_failure("begin");
   require_no_circle();
@@ -96,34 +93,64 @@ void Session::begin(std::vector<Fingerprint> fingerprints) {
   fingerprints.push_back({"model", replica_.model_description()});
   fingerprints.push_back({"optimizer", replica_.optimizer_description()});
   STRETTO_CHECK(fingerprints.size() < Meeting::kNumbers, fingerprints.size(), " fingerprints");
-  Meeting::Numbers mine{};
-  for (std::size_t i = 0; i < fingerprints.size(); ++i) mine[i] = Hash64::of(fingerprints[i].text);
-  mine[fingerprints.size()] = Hash64::of(Arithmetic::here(replica_.library_code()).without_host());
+  fingerprints_ = std::move(fingerprints);
   ends_with([&] {
-    const auto all = meeting_->gather(driver_, mine);
-    for (std::size_t i = 0; i < fingerprints.size(); ++i) {
-      for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        if (all[rank][i] == all[0][i]) continue;
-        const auto texts = meeting_->gather_texts(driver_, fingerprints[i].text);  // every rank has seen the same
-        const auto [theirs, of_first] = first_difference(texts[rank], texts[0]);
-        throw UsageError(text("rank ", rank, " differs from rank 0 in its ", fingerprints[i].what, ": on rank ", rank,
-                              " it is '", theirs, "', on rank 0 '", of_first, "'"));
-      }
+    if (account_ == nullptr) {
+      compare_fingerprints();
+    } else if (!begin_in_world()) {
+      follow();
     }
-    compare_arithmetic(all, fingerprints.size());
     begun_ = true;
     rounds_over_ = false;  // another rank may begin the first while this one still takes the weights
-    meeting_->broadcast_weights(driver_);
-    meeting_->broadcast_optimizer(driver_);
+    if (account_ != nullptr) return;
+    meeting_->broadcast_weights(*driver_);
+    meeting_->broadcast_optimizer(*driver_);
   });
   sessions_.add(*this);
+}
+
+void Session::compare_fingerprints() {
+  Meeting::Numbers mine{};
+  for (std::size_t i = 0; i < fingerprints_.size(); ++i) mine[i] = Hash64::of(fingerprints_[i].text);
+  mine[fingerprints_.size()] = Hash64::of(Arithmetic::here(replica_.library_code()).without_host());
+  const auto all = meeting_->gather(*driver_, mine);
+  for (std::size_t i = 0; i < fingerprints_.size(); ++i) {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank][i] == all[0][i]) continue;
+      const auto texts = meeting_->gather_texts(*driver_, fingerprints_[i].text);  // every rank has seen the same
+      const auto [theirs, of_first] = first_difference(texts[rank], texts[0]);
+      throw UsageError(text("rank ", rank, " differs from rank 0 in its ", fingerprints_[i].what, ": on rank ", rank,
+                            " it is '", theirs, "', on rank 0 '", of_first, "'"));
+    }
+  }
+  compare_arithmetic(all, fingerprints_.size());
+}
+
+bool Session::end(FunctionRef<void()> work) {
+  require_no_failure("end");
+  if (account_ == nullptr) {
+    work();
+    return true;
+  }
+  return ends_with([&] {
+    try {
+      work();
+      if (changes().finish()) return true;
+    } catch (const Failure& failure) {
+      if (failure.error().code != Errc::members_changed) throw;
+    }
+    rounds_over_ = drained_ = in_step_ = false;
+    sessions_.add(*this);
+    follow();
+    return false;
+  });
 }
 
 void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {
   const auto differs = [&](const Meeting::Numbers& theirs) { return theirs[number] != all[0][number]; };
   if (std::ranges::none_of(all, differs)) return;
   std::vector<Arithmetic> ranks;
-  for (const std::string& of : meeting_->gather_texts(driver_, Arithmetic::here(replica_.library_code()).encoded())) {
+  for (const std::string& of : meeting_->gather_texts(*driver_, Arithmetic::here(replica_.library_code()).encoded())) {
     ranks.push_back(Arithmetic::decoded(of));
   }
   why_parted_ = why_replicas_have_parted(ranks);
@@ -139,7 +166,7 @@ void Session::sum_for(ModelCollectives& sums) {
   }
   sums.sum_by([this](const TensorDescription& tensor, std::span<std::byte> data) {
     require_no_failure("a sum inside the model");
-    insist([&](TimePoint deadline) { return recipe_->ordered()->sum_in_pass(tensor, data, driver_, deadline); });
+    insist([&](TimePoint deadline) { return recipe_->ordered()->sum_in_pass(tensor, data, *driver_, deadline); });
   });
 }
 
@@ -157,6 +184,7 @@ void Session::set_samples(std::uint64_t samples) {
 void Session::deposit(Duration computed) {
   require_no_failure("deposit");
   recipe_->deposit(computed);
+  if (account_ != nullptr) account_->deposited();
   in_step_ = false;
 }
 
@@ -192,9 +220,10 @@ void Session::bring_by_layer() {
 
 void Session::bring(int bucket) {
   require_no_failure("bring_weights");
-  const TimePoint begin = driver_.clock().now();
-  insist([this, bucket](TimePoint deadline) { return recipe_->weights_by_bucket()->bring(bucket, driver_, deadline); });
-  waited_for_layers_ += driver_.clock().now() - begin;
+  const TimePoint begin = driver_->clock().now();
+  insist(
+      [this, bucket](TimePoint deadline) { return recipe_->weights_by_bucket()->bring(bucket, *driver_, deadline); });
+  waited_for_layers_ += driver_->clock().now() - begin;
 }
 
 void Session::bring_weights() {
@@ -204,7 +233,9 @@ void Session::bring_weights() {
 
 int Session::take() {
   require_no_failure("take");
-  return insist([this](TimePoint deadline) { return recipe_->advance(driver_, deadline); });
+  const Round before = recipe_->rounds();
+  insist([this](TimePoint deadline) { return recipe_->advance(*driver_, deadline); });
+  return static_cast<int>(recipe_->rounds() - before);
 }
 
 int Session::finish(Others others) {
@@ -212,8 +243,8 @@ int Session::finish(Others others) {
   const Round before = recipe_->rounds();
   if (others == Others::go_on) require_in_step();
   if (others == Others::end) insist([this](TimePoint deadline) { return drain_all(deadline); });
-  insist([this](TimePoint deadline) { return recipe_->finish(driver_, deadline); });
-  rounds_are_over();
+  const auto finishes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
+  if (insist(finishes, AfterChange::not_again)) rounds_are_over();
   return static_cast<int>(recipe_->rounds() - before);
 }
 
@@ -245,9 +276,9 @@ void Session::require_no_circle() const {
 bool Session::finish_within(Duration limit) {
   require_no_failure("finish");
   return ends_with([&] {
-    const TimePoint deadline = driver_.deadline(limit);
+    const TimePoint deadline = driver_->deadline(limit);
     Result<int> rounds = drain_all(deadline);
-    if (rounds) rounds = recipe_->finish(driver_, deadline);
+    if (rounds) rounds = recipe_->finish(*driver_, deadline);
     if (!rounds && rounds.error().code != Errc::timeout) throw Failure(rounds.error());
     if (rounds) rounds_are_over();
     return rounds_over_;
@@ -260,11 +291,11 @@ Result<int> Session::drain_all(TimePoint deadline) {
     for (std::size_t i = 0; i < sources.size(); ++i) {  // a round that is applied may end one
       if (sources[i] != this) sources[i]->drain();
     }
-    const Result<bool> over = recipe_->drain(driver_);
+    const Result<bool> over = recipe_->drain(*driver_);
     if (!over) return over.error();
     if (*over) break;
-    if (driver_.clock().now() >= deadline) return Error{Errc::timeout, who_is_missing(), -1};
-    driver_.wait([] { return false; }, std::min(deadline, driver_.deadline(kLookAtSessionsEvery)));
+    if (driver_->clock().now() >= deadline) return Error{Errc::timeout, who_is_missing(), -1};
+    driver_->wait([] { return false; }, std::min(deadline, driver_->deadline(kLookAtSessionsEvery)));
   }
   return 0;
 }
@@ -290,7 +321,7 @@ void Session::begin_again(std::uint64_t batches_before) {
   const std::string state = recipe_->state();
   options_.recipe_options.batches_before = batches_before;
   recipe_.reset();  // before the next one takes its memory
-  recipe_ = options_.recipe->make({replica_, world().engine(), *meeting_, listener_, options_.recipe_options});
+  recipe_ = make_recipe();
   if (!state.empty()) recipe_->set_state(state);
   if (by_layer_) bring_by_layer();
   rounds_over_ = drained_ = in_step_ = false;
@@ -305,7 +336,7 @@ void Session::rounds_are_over() {
 void Session::drain() {
   drained_ = true;
   if (!failed() && !failure())
-    (void)recipe_->drain(driver_);  // a failure is this session's, and comes with its next call
+    (void)recipe_->drain(*driver_);  // a failure is this session's, and comes with its next call
 }
 
 std::string Session::parts_ranks() const {
@@ -320,7 +351,7 @@ std::pair<std::string, StepWaits> Session::waits() const {
 std::string Session::who_is_missing() {
   std::string all;
   for (const auto& collective : recipe_->collectives()) {
-    all += (all.empty() ? "" : "; ") + collective->who_is_missing(driver_, kAnswersWithin);
+    all += (all.empty() ? "" : "; ") + collective->who_is_missing(*driver_, kAnswersWithin);
   }
   return all;
 }
@@ -332,10 +363,16 @@ std::optional<Error> Session::failure() const {
   return std::nullopt;
 }
 
+void Session::stop_others(const Error& why) {
+  if (account_ == nullptr) return abort(why);
+  fail();
+  interrupted_ = false;
+}
+
 void Session::abort(const Error& why) {
   world().require_own_process();
-  for (const auto& collective : recipe_->collectives()) collective->abort(uninterrupted_, why);
-  meeting_->abort(uninterrupted_, why);
+  for (const auto& collective : recipe_->collectives()) collective->abort(*uninterrupted_, why);
+  meeting_->abort(*uninterrupted_, why);
   fail();
   interrupted_ = false;
 }
@@ -360,22 +397,28 @@ void Session::require_no_failure(const char* call) const {
   if (failed()) throw UsageError(text(call, "() after a failure: this session is over; expected abort() or nothing"));
 }
 
-int Session::insist(FunctionRef<Result<int>(TimePoint)> call) {
+bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after) {
   return ends_with([&] {
-    TimePoint silent_until = driver_.deadline(options_.silence);
+    TimePoint silent_until = driver_->deadline(options_.silence);
     for (;;) {
       TimePoint deadline = silent_until;
-      if (recipe_->ordered() != nullptr) deadline = std::min(deadline, driver_.deadline(kTellsWithin));
+      if (recipe_->ordered() != nullptr) deadline = std::min(deadline, driver_->deadline(kTellsWithin));
       const Result<int> rounds = call(deadline);
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
-      if (rounds) return *rounds;
+      if (rounds) return true;
+      if (rounds.error().code == Errc::members_changed && account_ != nullptr) {
+        follow();
+        if (after == AfterChange::not_again) return false;
+        silent_until = driver_->deadline(options_.silence);
+        continue;
+      }
       if (rounds.error().code != Errc::timeout) throw Failure(rounds.error());
       if (const auto failed = failure()) throw Failure(*failed);  // of a collective that this call has not come to
-      if (driver_.clock().now() < silent_until) continue;
+      if (driver_->clock().now() < silent_until) continue;
       if (options_.tell) options_.tell(recipe_->rounds(), rounds.error().message);
-      silent_until = driver_.deadline(options_.silence);
+      silent_until = driver_->deadline(options_.silence);
     }
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/job.h"
+#include "stretto/train/job/member_account.h"
 #include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/replica/meeting.h"
@@ -20,6 +22,8 @@ namespace stretto {
 struct SessionOptions {
   const RecipeInfo* recipe = nullptr;
   RecipeOptions recipe_options;
+  /// Where members of the job change: the policy among so many ranks.
+  std::function<Policy(int ranks)> policy_of;
   ProgressBy progress_by = ProgressBy::thread;
   Duration silence = std::chrono::seconds(10);  ///< so long without news it is said who is waited for, again and again
   /// On a virtual clock messages may take any time: begin() waits until the simulation says that nothing happens any
@@ -34,10 +38,11 @@ struct SessionOptions {
 
 /// One rank's end of an algorithm: the recipe, and what it shares with the other ranks, over the rank's one engine,
 /// real or simulated. Any number of sessions may live at once; they are made, and finished, in the same order on every
-/// rank. One application thread. What goes wrong comes as Failure (Errc::lost_peer, Errc::aborted), and ends this
-/// session alone; so does what SessionOptions::look or the function that hears of rounds throws. After that every call
-/// but abort() throws UsageError. In a process that the rank has forked every call throws it, and the destructor does
-/// nothing.
+/// rank. Where members of the job change (RankContext::changes()) there is one, which goes from world to world: its
+/// calls take longer then, and nothing else of it shows. One application thread. What goes wrong comes as Failure
+/// (Errc::lost_peer, Errc::aborted), and ends this session alone; so does what SessionOptions::look or the function
+/// that hears of rounds throws. After that every call but abort() throws UsageError. In a process that the rank has
+/// forked every call throws it, and the destructor does nothing.
 class Session final : private BatchSource {
  public:
   /// Makes the collectives and sees to it that the engine is driven. All but the options outlive the session.
@@ -81,7 +86,22 @@ class Session final : private BatchSource {
   /// No more batches here. Returns after the last round. With Others::end the rank's other sessions, too, keep no other
   /// rank waiting meanwhile: their rounds go on without this rank. Throws UsageError for Others::go_on beside a session
   /// in which a rank may be ahead of another, and wait for it.
+  /// Where members change meanwhile it returns before the last round, with rounds_over() false: this rank may get
+  /// batches again, and calls it again.
   int finish(Others others = Others::end);
+  bool rounds_over() const { return rounds_over_; }
+  /// After the last round: runs `work`, in which all ranks meet, and where members of the job change waits for the end
+  /// of the job. False: they have changed meanwhile, and this rank goes on with batches, if it gets any, and finish().
+  [[nodiscard]] bool end(FunctionRef<void()> work);
+  /// Whether rounds are being applied that this rank has lacked: other ranks have applied them, and do not meet in
+  /// them.
+  bool catches_up() const { return catches_up_; }
+  /// Where members change: the header of a round just applied, by the members' numbers, of which there are so many.
+  RoundHeader by_number(Round round, const RoundHeader& header, int numbers) const {
+    return account_->by_number(round, header, numbers);
+  }
+  /// All that this rank has sent, in all worlds.
+  Traffic traffic() const;
   /// The outcome of comparing all replicas with that of rank 0.
   struct Comparison {
     struct Difference {
@@ -120,13 +140,13 @@ class Session final : private BatchSource {
     } catch (const Failure& failure) {
       const Errc code = failure.error().code;
       const bool of_a_collective = code == Errc::timeout || code == Errc::lost_peer || code == Errc::aborted;
-      if (!of_a_collective) abort(failure.error());  // a collective fails on every rank
+      if (!of_a_collective) stop_others(failure.error());  // a collective fails on every rank
       throw;
     } catch (const UsageError& error) {
-      if (begun_) abort(error.what());
+      if (begun_) stop_others({Errc::aborted, error.what(), rank()});
       throw;
     } catch (const std::exception& error) {
-      abort(error.what());
+      stop_others({Errc::aborted, error.what(), rank()});
       throw;
     }
   }
@@ -138,7 +158,7 @@ class Session final : private BatchSource {
   /// Calls SessionOptions::look.
   Driver& driver() {
     world().require_own_process();
-    return driver_;
+    return *driver_;
   }
   Meeting& meeting() {
     world().require_own_process();
@@ -148,12 +168,31 @@ class Session final : private BatchSource {
   Recipe& recipe() { return *recipe_; }
 
  private:
+  /// This rank's algorithm in the present world.
+  std::unique_ptr<Recipe> make_recipe();
+  /// abort() for what ends this rank alone, unless the others go on without it.
+  void stop_others(const Error& why);
+  /// Compares what has to be the same on every rank.
+  void compare_fingerprints();
+  Changes& changes() { return *context_.changes(); }
+  /// Goes to the next world, and begins there.
+  void follow();
+  /// In a world just entered: makes what is made anew in each.
+  void come_in();
+  /// The members of the present world give each other what they lack, and begin. False: they change again.
+  bool begin_in_world();
+  /// This rank gets the model, if it has none, and others may.
+  void learn();
+  /// Those that lack rounds get them.
+  void fetch();
   /// Sees to the sums that the model needs while it computes.
   void sum_for(ModelCollectives& sums);
   /// Waits for the weights of a bucket.
   void bring(int bucket);
-  /// Calls until it does not time out, and says who is missing when it does.
-  int insist(FunctionRef<Result<int>(TimePoint)> call);
+  enum class AfterChange { again, not_again };
+  /// Calls until it does not time out, and says who is missing when it does. Where members change meanwhile it goes
+  /// with them to the next world, and calls again there, or returns false.
+  bool insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after = AfterChange::again);
   /// Returns what `work` does; where that throws the session has failed.
   template <class Work>
   auto ends_with(Work work);
@@ -176,15 +215,25 @@ class Session final : private BatchSource {
   SessionOptions options_;
   RankContext& context_;
   RankSessions& sessions_;
-  Driver& uninterrupted_;
-  InterruptibleDriver driver_;
+  Driver* uninterrupted_;
+  std::optional<InterruptibleDriver> driver_;
   std::shared_ptr<Meeting> meeting_;
   Replica& replica_;
   RoundListener& listener_;
   std::unique_ptr<Recipe> recipe_;
+
+  // Where members change:
+  std::unique_ptr<MemberAccount> account_;        // hears of rounds before listener_; else null
+  std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
+  std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long
+  std::optional<Round> left_unbegun_;             // the fewest rounds before a world that was left before it began
+  Traffic sent_before_;                           // in the worlds before
+  bool of_this_world_ = true;                     // recipe_ is
+  bool catches_up_ = false;
   /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
   void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);
 
+  std::vector<Fingerprint> fingerprints_;
   std::string why_parted_;
   bool begun_ = false;        // begin() has found no difference between ranks
   bool rounds_over_ = true;   // no round of the recipe's runs or will

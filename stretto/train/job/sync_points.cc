@@ -24,6 +24,7 @@ SyncPoints::SyncPoints(const Context& context)
                                                 : DispenserPosition(context.plan.options.ranks)) {}
 
 bool SyncPoints::due(const RoundResult& result, std::uint64_t applied) {
+  if (context_.session.catches_up()) return false;
   if (result.policy.kind != Policy::Kind::full) return false;
   if (context_.plan.algorithm.policy.kind != Policy::Kind::full) return true;  // it is full for no other reason
   return compare_every_ != 0 && applied / compare_every_ > compared_at_ / compare_every_;
@@ -32,8 +33,12 @@ bool SyncPoints::due(const RoundResult& result, std::uint64_t applied) {
 void SyncPoints::after_round(const RoundResult& result, std::uint64_t applied) {
   if (!due(result, applied)) return;
   compared_at_ = applied;
-  const std::uint64_t used = batches_before_ + compare().deposits;
-  if (const std::uint64_t every = checkpoint_every(); every != 0 && used / every > saved_at_ / every) save(used);
+  try {
+    const std::uint64_t used = batches_before_ + compare().deposits;
+    if (const std::uint64_t every = checkpoint_every(); every != 0 && used / every > saved_at_ / every) save(used);
+  } catch (const Failure& failure) {
+    if (failure.error().code != Errc::members_changed) throw;  // else ranks meet again at the next one
+  }
 }
 
 Session::Comparison SyncPoints::finish() {

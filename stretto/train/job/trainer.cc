@@ -9,6 +9,7 @@
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
 #include "stretto/imbalance/pace.h"
+#include "stretto/membership/changes.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/observe/quantile.h"
 #include "stretto/train/job/evaluations.h"
@@ -31,9 +32,26 @@ std::uint64_t batches_before(const TrainerContext& context) {
   return context.resume != nullptr ? context.resume->batches : 0;
 }
 
+/// Hands out the batches of the job's pool, where members of the job change.
+class PoolCounter final : public SharedCounter {
+ public:
+  PoolCounter(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
+  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
+
+ private:
+  Changes& changes_;
+  const std::uint64_t batches_;
+};
+
+/// The number by which files, delays and accounts know this rank.
+int number_of(RankContext& rank) {
+  return rank.changes() != nullptr ? static_cast<int>(rank.changes()->number()) : rank.rank();
+}
+
 SessionOptions session_options(const TrainerContext& context) {
   SessionOptions options{.recipe = context.plan.algorithm.recipe,
                          .recipe_options = context.plan.recipe,
+                         .policy_of = context.plan.policy_of,
                          .progress_by = context.plan.options.progress_by,
                          .silence = context.silence,
                          .virtual_time = context.place != nullptr,
@@ -60,7 +78,8 @@ class Trainer::Impl final : public RoundListener {
   /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
   /// between hosts whose clocks have been compared that is one instant, when the last rank has come.
   TimePoint begin_together();
-  const Clock& clock() const { return session_.world().clock(); }
+  /// Of all worlds.
+  const Clock& clock() const { return members_change() ? steady_clock_ : session_.world().clock(); }
   const Members& members() const { return session_.world().transport().members(); }
   /// From the checkpoint where the job continues.
   void load();
@@ -91,22 +110,29 @@ class Trainer::Impl final : public RoundListener {
   void report_steps();
   RoundTotals totals(const Session::Comparison& last);
   void end();
+  bool members_change() const { return context_.rank.changes() != nullptr; }
+  /// Whether this rank does what one does for all: in a world of other members that may be another one.
+  bool is_first() const { return session_.rank() == 0; }
+  /// Those of the first rank; elsewhere null.
+  Evaluations* evaluations();
 
   const TrainerContext context_;
+  const SteadyClock steady_clock_;
   const int rank_;
 
   Replica& replica_;
   Session session_;
 
   BatchPlan batches_;
+  std::optional<PoolCounter> pool_;  // where members change
   Dispenser dispenser_;
   SyncPoints sync_points_;
   Pacer pacer_;
   TimedPass pass_;
   std::optional<InputPipeline> input_;
   std::optional<RankFiles> files_;
-  Ledger ledger_;                           // rank 0 alone
-  std::optional<Evaluations> evaluations_;  // rank 0 alone
+  Ledger ledger_;  // of rank 0, and where members change of each; by number
+  std::optional<Evaluations> evaluations_;
 
   std::uint64_t applied_;  // batches, since the start of the job
   std::uint64_t
@@ -130,11 +156,14 @@ class Trainer::Impl final : public RoundListener {
 
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
-      rank_(context.rank.rank()),
+      rank_(number_of(context.rank)),
       replica_(context.task.replica()),
       session_(context.rank, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
-      dispenser_(batches_, context.plan.sharing, rank_, context.rank.counter(0),
+      pool_(members_change()
+                ? std::optional<PoolCounter>(std::in_place, *context.rank.changes(), batches_.num_batches())
+                : std::nullopt),
+      dispenser_(batches_, context.plan.sharing, rank_, pool_ ? *pool_ : context.rank.counter(0),
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
       sync_points_({context.plan, replica_, session_, dispenser_, context.resume, context.page}),
       pacer_(context.plan.pace, clock(), [&page = context.page](TimePoint when) { page.sleep_until(when); }),
@@ -145,11 +174,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       before_(from_seconds(context.resume != nullptr ? context.resume->seconds : 0)) {
   report_.rank = rank_;
   session_.bring_by_layer();
-  if (rank_ == 0) {
-    evaluations_.emplace(
-        Evaluations::Context{context.plan, context.task, context.second_task, [this] { require_going_on(); }},
-        applied_);
-  }
+  (void)evaluations();
   if (context.place != nullptr)
     context.place->drive_engine(&session_.world().engine(), context.plan.options.progress_by);
 }
@@ -158,16 +183,30 @@ Trainer::Impl::~Impl() {
   if (context_.place != nullptr) context_.place->drive_engine(nullptr);
 }
 
+Evaluations* Trainer::Impl::evaluations() {
+  if (!is_first()) return nullptr;
+  if (!evaluations_) {
+    evaluations_.emplace(
+        Evaluations::Context{context_.plan, context_.task, context_.second_task, [this] { require_going_on(); }},
+        applied_);
+  }
+  return &*evaluations_;
+}
+
 RankReport Trainer::Impl::run() {
   return session_.telling([&] {
     begin();
-    if (session_.recipe().takes_batches()) {
-      while (const auto batch = dispenser_.next()) step(*batch);
-    }
-    session_.bring_weights();
-    if (evaluations_) evaluations_->before_last_rounds();
-    session_.finish();
-    end();
+    do {
+      do {
+        dispenser_.look_again();
+        if (session_.recipe().takes_batches()) {
+          while (const auto batch = dispenser_.next()) step(*batch);
+        }
+        session_.bring_weights();
+        if (Evaluations* const all = evaluations()) all->before_last_rounds();
+        session_.finish();
+      } while (!session_.rounds_over());
+    } while (!session_.end([this] { end(); }));
     return report_;
   });
 }
@@ -176,12 +215,12 @@ void Trainer::Impl::begin() {
   session_.begin({{"set of options", to_json(context_.plan.options)}});
   if (context_.resume != nullptr) load();
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
-  if (rank_ == 0) check_memory();
+  if (is_first()) check_memory();
   const TrainOptions& options = context_.plan.options;
   const CoreSets& cores = context_.plan.recipe.cores;
   if (!cores.application.empty()) pin_thread(cores.application);
   if (options.input_threads > 0) input_.emplace(options.input_threads, options.input_load, cores.input);
-  if (const std::string warning = session_.recipe().warning(); rank_ == 0 && !warning.empty()) {
+  if (const std::string warning = session_.recipe().warning(); is_first() && !warning.empty()) {
     context_.page.tell(warning);
   }
   start_ = last_applied_ = begin_together();
@@ -203,6 +242,7 @@ TimePoint Trainer::Impl::begin_together() {
   const auto ahead = one_clock ? std::nullopt : context_.rank.clock_offset();
   Meeting::Numbers mine{};  // whether the rank knows, and when it has come, by the clock of rank 0's host
   if (ahead) mine = {1, static_cast<std::uint64_t>((clock().now() - *ahead).since_start.count())};
+  if (members_change()) return clock().now();  // they have waited for each other in begin()
   const auto all = session_.meeting().gather(session_.driver(), mine);
   const TimePoint now = clock().now();
   if (std::ranges::any_of(all, [](const Meeting::Numbers& theirs) { return theirs[0] == 0; })) return now;
@@ -272,7 +312,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   record();
   trace(paced.begin);
   step_seconds_.push_back(seconds(clock().now() - step_began_));
-  if (evaluations_) evaluate();
+  if (evaluations() != nullptr) evaluate();
 }
 
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
@@ -310,7 +350,12 @@ void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHea
   next_round_ = round + 1;
   applied_ += header.batches;
   reached_ = std::max(reached_, applied_);
-  if (rank_ == 0) ledger_.add(round, policy.encode(), header, seconds(clock().now() - start_));
+  const double when = seconds(clock().now() - start_);
+  if (members_change()) {
+    ledger_.add(round, policy.encode(), session_.by_number(round, header, ledger_.ranks()), when);
+  } else if (is_first()) {
+    ledger_.add(round, policy.encode(), header, when);
+  }
 }
 
 void Trainer::Impl::note_passed(const RoundResult& result) {
@@ -335,11 +380,12 @@ void Trainer::Impl::after(const RoundResult& result) {
   context_.page.applied(applied_, next_round_);
   sync_points_.after_round(result, applied_);
   const bool all_equal = result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients();
-  if (evaluations_ && all_equal) evaluations_->after_average(applied_, seconds(since_start(now)));
+  if (Evaluations* const all = evaluations(); all != nullptr && all_equal)
+    all->after_average(applied_, seconds(since_start(now)));
 }
 
 Traffic Trainer::Impl::traffic() {
-  const Traffic sent = session_.world().engine().traffic();
+  const Traffic sent = session_.traffic();
   const auto bodies =
       static_cast<std::uint64_t>(std::llround(context_.body_scale * static_cast<double>(sent.body_bytes)));
   return {.messages = sent.messages, .body_bytes = bodies, .bytes = sent.bytes - sent.body_bytes + bodies};
@@ -383,7 +429,9 @@ void Trainer::Impl::note_loss(double loss) {
 
 RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
   ledger_.close();
-  ledger_.set_deposits(last.deposits, 0, last.counts);  // the last round takes everything
+  // The last round takes everything. What lost members have made is not known: each batch is to be applied once.
+  const std::uint64_t made = members_change() ? context_.plan.total_batches : last.deposits;
+  ledger_.set_deposits(made, 0, last.counts);
   const RankAccount all = ledger_.total();
   return {.rounds = next_round_,
           .batches = ledger_.applied(),
@@ -423,8 +471,9 @@ void Trainer::Impl::end() {
   report_.compute_share = pacer_.real_compute_share();
   const Session::Comparison last = sync_points_.finish();
   report_.identical = sync_points_.identical();
-  if (rank_ == 0) report_.totals = totals(last);
-  if (evaluations_) evaluations_->finish(applied_, report_);
+  report_.totals.reset();  // of a world that has ended before the job
+  if (is_first()) report_.totals = totals(last);
+  if (Evaluations* const all = evaluations()) all->finish(applied_, report_);
   if (files_) {
     files_->flush();
     report_.lost_records = files_->lost();

@@ -38,8 +38,9 @@ constexpr JobOption kOptions[] = {
      "sync"},
     {&Train::ranks, kNone, "The job", "ranks", "N",
      "How many worker processes. Default 4; under mpirun, srun and torchrun as many as they have started, if more than "
-     "one.",
+     "one. MIN:MAX, as in 2:8, begins with MAX, and goes on without those that are lost while MIN are left.",
      "4", Kind::count, 1, kMostRanks},
+    {&Train::least, kNone, "", "least", "", "", "2", Kind::count, 0, kMostRanks},
     {&Train::steps, kNone, "The job", "steps", "N", "Stop after N × ranks batches in all, whoever computes them.",
      "200", Kind::count, 1},
     {&Train::epochs, kNone, "The job", "epochs", "N",

@@ -41,6 +41,7 @@ struct TrainOptions {
   /// A name from the table of recipes (train/recipes/recipes.h), with ":2" for its quorum.
   std::string algorithm = "sync";
   int ranks = 4;
+  int least = 0;                         ///< JobOptions::least: with so many of them the job goes on; 0: all are needed
   std::uint64_t steps = 0;               ///< steps × ranks batches in all; 0: `epochs` says
   std::uint64_t epochs = 0;              ///< passes over the training data in all; 0: the workload's default
   int batch = 0;                         ///< samples a batch and rank; 0: the workload's default

@@ -28,7 +28,9 @@ PartialOptions partial_options(const RecipeOptions& options, Policy policy, Deli
           .seed = options.seed,
           .batches_before = options.batches_before,
           .seats = options.seats,
-          .buckets_per_round = has_bucket_rounds(options) ? stride_of(options) : 0};
+          .buckets_per_round = has_bucket_rounds(options) ? stride_of(options) : 0,
+          .members_change = options.members_change,
+          .rounds_before = options.rounds_before};
 }
 
 double divisor(const RoundHeader& header, Normalize normalize) {

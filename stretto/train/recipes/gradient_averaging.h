@@ -24,7 +24,7 @@ void move_by_average(const RecipeContext& context, RoundNotes* notes, const Roun
 
 /// The base of the algorithms that average gradients: gradients are computed into the memory of a deposit, handed over
 /// as a whole, and each round that comes back moves the weights once, by the average.
-class GradientAveraging : public Recipe {
+class GradientAveraging : public Recipe, private CarriedRounds {
  public:
   /// Makes its PartialAllreduce: rounds by `policy`, results by `delivery`. Throws as that does.
   GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery);
@@ -42,6 +42,7 @@ class GradientAveraging : public Recipe {
   Round rounds() const override { return collective_->handed(); }
   RecipeMemory memory() const override { return memory_of(*collective_); }
   bool averages_gradients() const override { return true; }
+  CarriedRounds* carried_rounds() override { return context_.options.members_change ? this : nullptr; }
 
  protected:
   /// Applies a round, in order.
@@ -57,6 +58,9 @@ class GradientAveraging : public Recipe {
   /// The result of rounds of each bucket that carry notes: its gradients and their headers alone. The notes go to
   /// noted_: those of bucket 0, with the uses of each parameter in the round of its own bucket.
   RoundResult gradients_of(const RoundResult& result);
+
+  PartialAllreduce& carried() override { return *collective_; }
+  void apply_fetched(Driver& driver, const RoundResult& result) override { apply(driver, result); }
 
   RecipeContext context_;                               ///< as given to the constructor
   const int num_buckets_;                               ///< of the replica

@@ -47,7 +47,9 @@ struct RecipeOptions {
   std::uint64_t seed = 0;                  ///< of the draws of `majority`, and of algorithms that draw
   std::uint64_t full_every = 0;            ///< batches between full rounds
   std::uint64_t local_steps = 1;           ///< H: a rank's own steps between two averages of models
-  std::uint64_t batches_before = 0;        ///< applied before round 0 (resume)
+  std::uint64_t batches_before = 0;        ///< applied before its first round (resume, and where members change)
+  bool members_change = false;             ///< PartialOptions::members_change
+  Round rounds_before = 0;                 ///< with it: PartialOptions::rounds_before
   bool overlap = false;                    ///< hand gradients over during the backward pass where the algorithm can
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
@@ -101,6 +103,17 @@ class WeightsByBucket {
   /// Waits for the weights of a bucket, where they are on their way, and lets the replica have them. Returns 0, or as
   /// Recipe::advance() does.
   virtual Result<int> bring(int bucket, Driver& driver, TimePoint deadline) = 0;
+};
+
+/// The facet of a recipe whose rounds go on where members of the job change. It is made anew in each world, by
+/// RecipeOptions::members_change.
+class CarriedRounds {
+ public:
+  virtual ~CarriedRounds() = default;  ///< with the recipe
+  /// Sums its deposits, which are taken out of one world and put into the next.
+  virtual PartialAllreduce& carried() = 0;
+  /// Applies a round that this rank lacked when its world ended, in order, without a call of a collective.
+  virtual void apply_fetched(Driver& driver, const RoundResult& result) = 0;
 };
 
 class OrderedGradients;
@@ -177,6 +190,8 @@ class Recipe {
   virtual WeightsByBucket* weights_by_bucket() { return nullptr; }
   /// Lines may come up while this rank waits, where there is one (take_lines()).
   virtual OrderedGradients* ordered() { return nullptr; }
+  /// Where members of the job change.
+  virtual CarriedRounds* carried_rounds() { return nullptr; }
 };
 
 }  // namespace stretto

@@ -35,6 +35,8 @@ struct RecipeInfo {
   /// Whether the options fit each other and the number of ranks, before any rank starts: throws UsageError. May be
   /// null.
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
+  /// Whether its rounds go on where members of the job change (Recipe::carried_rounds()), with options that let them.
+  bool carried = false;
   bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
   bool draws = false;        ///< from RecipeOptions::seed, under any policy
   /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names

@@ -126,49 +126,50 @@ std::vector<Replica::Buffer> Meeting::parameters() {
   return arrays;
 }
 
-void Meeting::broadcast_weights(Driver& driver) {
+void Meeting::broadcast_weights(Driver& driver, int from, bool take) {
   Call call(*this);
   const auto pieces = replica_.weights();
   words_.resize(words_of(bytes_of(pieces)));
   auto* at = reinterpret_cast<std::byte*>(words_.data());
   for (const auto& piece : pieces) at = std::copy(piece.begin(), piece.end(), at);
-  broadcast_words(driver);
-  const auto* from = reinterpret_cast<const std::byte*>(words_.data());
+  broadcast_words(driver, from);
+  const auto* come = reinterpret_cast<const std::byte*>(words_.data());
   for (const auto& piece : pieces) {
-    std::copy(from, from + piece.size(), piece.begin());
-    from += piece.size();
+    if (take) std::copy(come, come + piece.size(), piece.begin());
+    come += piece.size();
   }
   words_ = std::vector<std::int32_t>();
   call.returns();
 }
 
-void Meeting::broadcast_words(Driver& driver) {
-  broadcast_ = std::make_unique<Broadcast>(engine_, DataType::int32, words_.size());
+void Meeting::broadcast_words(Driver& driver, int from) {
+  broadcast_ = std::make_unique<Broadcast>(engine_, DataType::int32, words_.size(), from);
   insist(driver, *broadcast_, [&](TimePoint deadline) { return broadcast_->run(driver, deadline, words_); });
   broadcast_ = nullptr;
 }
 
-void Meeting::broadcast_optimizer(Driver& driver) {
-  const std::string state = broadcast_text(driver, [this] { return replica_.optimizer_state(); });
-  if (engine_.rank() != 0) replica_.set_optimizer_state(state);
+void Meeting::broadcast_optimizer(Driver& driver, int from, bool take) {
+  const std::string state = broadcast_text(
+      driver, [this] { return replica_.optimizer_state(); }, from);
+  if (take && engine_.rank() != from) replica_.set_optimizer_state(state);
 }
 
-std::string Meeting::broadcast_text(Driver& driver, FunctionRef<std::string()> make) {
+std::string Meeting::broadcast_text(Driver& driver, FunctionRef<std::string()> make, int from) {
   std::string made;
   bool refused = false;
   try {
-    if (engine_.rank() == 0) made = make();
+    if (engine_.rank() == from) made = make();
   } catch (const UsageError& error) {
     made = error.what();
     refused = true;
   }
-  const Numbers first = gather(driver, {made.size(), refused ? 1u : 0u})[0];
+  const Numbers first = gather(driver, {made.size(), refused ? 1u : 0u})[static_cast<std::size_t>(from)];
   made.resize(first[0]);
   if (!made.empty()) {
     Call call(*this);
     words_.resize(words_of(made.size()));
     std::ranges::copy(made, reinterpret_cast<char*>(words_.data()));
-    broadcast_words(driver);
+    broadcast_words(driver, from);
     std::copy_n(reinterpret_cast<const char*>(words_.data()), made.size(), made.begin());
     words_ = std::vector<std::int32_t>();
     call.returns();

@@ -39,13 +39,13 @@ class Meeting {
   /// Every call under way ends with `why`, on every rank: Collective::abort().
   void abort(Driver& driver, const Error& why);
 
-  /// Gives all ranks the weights of rank 0.
-  void broadcast_weights(Driver& driver);
-  /// Gives all ranks the optimizer's state of rank 0.
-  void broadcast_optimizer(Driver& driver);
-  /// The text that `make` returns on rank 0, where alone it is called, on all ranks. Where it throws UsageError there,
-  /// every rank throws the same.
-  std::string broadcast_text(Driver& driver, FunctionRef<std::string()> make);
+  /// Gives the ranks that `take` them, which is each one's own affair, the weights of rank `from`.
+  void broadcast_weights(Driver& driver, int from = 0, bool take = true);
+  /// The same with the state of the optimizer.
+  void broadcast_optimizer(Driver& driver, int from = 0, bool take = true);
+  /// The text that `make` returns on rank `from`, where alone it is called, on all ranks. Where it throws UsageError
+  /// there, every rank throws the same.
+  std::string broadcast_text(Driver& driver, FunctionRef<std::string()> make, int from = 0);
   // Of arrays of bfloat16 and float16 a mean is that of float32 numbers, rounded once.
 
   /// Sets the parameters to their mean over all ranks: the same bits everywhere.
@@ -82,7 +82,7 @@ class Meeting {
   /// have made this collective yet; what it has made for certain fails, too, and ends the wait.
   void insist(Driver& driver, Collective& collective, const std::function<Result<void>(TimePoint)>& run);
   void run(Driver& driver, Average& average);
-  void broadcast_words(Driver& driver);
+  void broadcast_words(Driver& driver, int from);
   /// On which buffers there are on every rank, where these may change.
   void agree_on_buffers(Driver& driver);
   std::vector<Replica::Buffer> means() const;

@@ -15,7 +15,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOOLS = ROOT / ".cache" / "python-build" / "bin"
-MOST_BYTES = 6_000_000
+MOST_BYTES = 8_000_000  # 7.0 MB; 5.6 MB without the transport between hosts
 MOST_BYTES_OF_SOURCES = 2_000_000
 TORCH = re.compile(r"(?<![\w:])(?:c10|at|torch|caffe2)::")
 

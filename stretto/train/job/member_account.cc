@@ -1,0 +1,180 @@
+#include "stretto/train/job/member_account.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <sstream>
+
+namespace stretto {
+namespace {
+
+/// Adds the batches of a round, whose ranks are the members of `view`.
+void add(BatchesApplied& applied, const View& view, const RoundHeader& header) {
+  for (const RankTimes& times : header.times) applied[view.members[times.rank].number] += times.batches;
+}
+
+void put(std::string& text, std::uint64_t word) {
+  text.append(reinterpret_cast<const char*>(&word), sizeof word);
+}
+
+/// Takes a word off the front of a text, or 0 where there is none.
+std::uint64_t take(std::string_view& text) {
+  std::uint64_t word = 0;
+  if (text.size() < sizeof word) return text = {}, word;
+  std::memcpy(&word, text.data(), sizeof word);
+  text.remove_prefix(sizeof word);
+  return word;
+}
+
+}  // namespace
+
+std::string encoded(const RoundResult& result) {
+  std::string text;
+  put(text, result.round);
+  put(text, result.policy.encode());
+  put(text, static_cast<std::uint64_t>(result.header->ranks()));
+  put(text, result.header->wire_bytes());
+  const std::size_t at = text.size();
+  text.resize(at + result.header->wire_bytes());
+  result.header->write(reinterpret_cast<std::byte*>(text.data() + at));
+  put(text, result.buckets.size());
+  for (const auto bucket : result.buckets) {
+    put(text, bucket.size());
+    text.append(reinterpret_cast<const char*>(bucket.data()), bucket.size());
+  }
+  return text;
+}
+
+Result<void> with_decoded(std::string_view text, const std::function<void(const RoundResult&)>& use) {
+  const auto bytes_of = [&text](std::uint64_t size) {
+    const std::string_view front = text.substr(0, size);
+    text.remove_prefix(front.size());
+    return std::span(reinterpret_cast<const std::byte*>(front.data()), front.size());
+  };
+  const Error no_result{Errc::bad_input, "the result of a round that another member has sent is none", -1};
+  const Round round = take(text);
+  const Policy policy = Policy::decode(take(text));
+  const std::uint64_t ranks = take(text), header_bytes = take(text);
+  RoundHeader header;
+  if (ranks > RoundHeader::kMaxNamedRanks || !header.read(bytes_of(header_bytes), static_cast<int>(ranks))) {
+    return no_result;
+  }
+  std::vector<std::span<const std::byte>> buckets(std::min<std::uint64_t>(take(text), text.size()));
+  for (auto& bucket : buckets) {
+    const std::uint64_t bytes = take(text);
+    if (bytes > text.size()) return no_result;
+    bucket = bytes_of(bytes);
+  }
+  if (!text.empty()) return no_result;
+  use({.round = round, .policy = policy, .header = &header, .buckets = buckets, .passed = {}});
+  return {};
+}
+
+MemberAccount::MemberAccount(Changes& changes, RoundListener& next) : changes_(changes), next_(next) {
+  entered();
+  const View& first = changes.view();
+  has_model_ = first.members[*first.place_of(changes.number())].held != kNoModel;
+  changes.holds([this] { return holding(); });
+}
+
+MemberAccount::~MemberAccount() {
+  changes_.holds(nullptr);
+}
+
+void MemberAccount::entered() {
+  const std::lock_guard lock(mutex_);
+  views_.push_back(changes_.view());
+}
+
+void MemberAccount::begun(CarriedRounds& rounds) {
+  const std::lock_guard lock(mutex_);
+  views_ = {changes_.view()};
+  rounds_ = &rounds;
+  has_model_ = true;
+}
+
+void MemberAccount::deposited() {
+  const std::lock_guard lock(mutex_);
+  ++deposited_;
+}
+
+std::string MemberAccount::text() const {
+  std::string text = stretto::text(handed_, ' ', batches_);
+  for (const auto& [number, batches] : applied_) text += stretto::text(' ', number, ' ', batches);
+  return text;
+}
+
+void MemberAccount::learned(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  std::istringstream words{std::string(text)};
+  words >> handed_ >> batches_;
+  applied_.clear();
+  MemberNumber number = 0;
+  std::uint64_t batches = 0;
+  while (words >> number >> batches) applied_[number] = batches;
+  has_model_ = true;
+}
+
+const View& MemberAccount::view_of(Round round) const {
+  // The rounds before a world may be fewer than those before one that nobody has begun.
+  const auto is_before = [&](const View& view) { return view.complete <= round; };
+  const auto last = std::find_if(views_.rbegin(), views_.rend(), is_before);
+  STRETTO_CHECK(last != views_.rend(), "round ", round, " is of a world before that of epoch ", views_.front().epoch);
+  return *last;
+}
+
+RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int numbers) const {
+  const View& view = view_of(round);
+  const auto number_of = [&view](int rank) {
+    return static_cast<int>(view.members[static_cast<std::size_t>(rank)].number);
+  };
+  RoundHeader all = header;
+  all.reset(numbers);
+  for (const auto set : {&RoundHeader::arrived, &RoundHeader::fresh, &RoundHeader::stale, &RoundHeader::drained}) {
+    for (int rank = 0; rank < header.ranks(); ++rank) {
+      if ((header.*set).contains(rank)) (all.*set).insert(number_of(rank));
+    }
+  }
+  for (int number = 0; number < numbers; ++number) {  // lost, or not here yet
+    if (!view.has(static_cast<MemberNumber>(number))) all.drained.insert(number);
+  }
+  all.batches = header.batches;
+  all.samples = header.samples;
+  all.oldest_base = header.oldest_base;
+  all.sum_of_bases = header.sum_of_bases;
+  for (RankTimes times : header.times) {
+    times.rank = static_cast<std::uint16_t>(number_of(times.rank));
+    all.times.push_back(times);
+  }
+  std::ranges::sort(all.times, {}, &RankTimes::rank);
+  return all;
+}
+
+void MemberAccount::after(const RoundResult& result) {
+  {
+    const std::lock_guard lock(mutex_);
+    add(applied_, view_of(result.round), *result.header);
+    batches_ += result.header->batches;
+    handed_ = result.round + 1;
+  }
+  next_.after(result);
+}
+
+Holding MemberAccount::holding() const {
+  const std::lock_guard lock(mutex_);
+  Holding holding{.held = has_model_ ? static_cast<RoundsHeld>(handed_) : kNoModel, .applied = applied_};
+  if (rounds_ != nullptr) {
+    PartialAllreduce& carried = rounds_->carried();
+    for (Round round = handed_; round < carried.complete(); ++round) {
+      const auto header = carried.header_of(round);
+      STRETTO_CHECK(header.has_value(), "round ", round, " is complete, and not handed over, and its header is gone");
+      add(holding.applied, views_.front(), *header);
+      holding.held = static_cast<RoundsHeld>(round) + 1;
+    }
+  }
+  const auto mine = holding.applied.find(changes_.number());
+  holding.pending = deposited_ > (mine != holding.applied.end() ? mine->second : 0);
+  return holding;
+}
+
+}  // namespace stretto

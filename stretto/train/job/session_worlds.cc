@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/changes.h"
+#include "stretto/train/job/session.h"
+
+// How a session goes from world to world (docs/protocol.md, rules 12 to 15).
+
+namespace stretto {
+namespace {
+
+constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
+
+MeetingOptions meeting_options(const SessionOptions& options) {
+  MeetingOptions meeting{.silence = options.silence};
+  if (options.virtual_time) {
+    meeting.timeout = kVirtualTimeout;
+    meeting.look_every = options.silence;
+  }
+  if (options.tell) meeting.tell = [tell = options.tell](const std::string& line) { tell(0, line); };
+  return meeting;
+}
+
+/// The first member of a view that holds all rounds before its world.
+int holder_in(const View& view) {
+  const auto holds = [&](const PlacedMember& member) { return member.held == static_cast<RoundsHeld>(view.complete); };
+  const auto holder = std::ranges::find_if(view.members, holds);
+  STRETTO_CHECK(holder != view.members.end(), "nobody holds the ", view.complete, " rounds before epoch ", view.epoch);
+  return static_cast<int>(holder - view.members.begin());
+}
+
+}  // namespace
+
+void Session::come_in() {
+  uninterrupted_ = &world().driver(options_.progress_by);
+  driver_.emplace(*uninterrupted_, options_.look ? [this] { look(); } : std::function<void()>());
+  if (meeting_ != nullptr) before_.push_back(std::move(meeting_));
+  meeting_ = std::make_shared<Meeting>(world().engine(), replica_, meeting_options(options_));
+  of_this_world_ = false;
+  if (account_ == nullptr) return;
+  options_.recipe_options.members_change = true;
+  options_.recipe_options.rounds_before = changes().view().complete;
+  if (options_.policy_of) options_.recipe_options.policy = options_.policy_of(ranks());
+}
+
+void Session::follow() {
+  do {
+    sent_before_.add(world().engine().traffic());
+    changes().enter();
+    account_->entered();
+    come_in();
+  } while (!begin_in_world());
+}
+
+bool Session::begin_in_world() {
+  const Round before = changes().view().complete;
+  std::unique_ptr<Recipe> next;
+  try {
+    learn();
+    fetch();
+    if (!of_this_world_) {
+      RecipeOptions& recipe_options = options_.recipe_options;
+      const std::uint64_t first = recipe_options.batches_before;
+      recipe_options.batches_before += account_->batches();
+      next = make_recipe();
+      recipe_options.batches_before = first;
+      if (const std::string state = recipe_->state(); !state.empty()) next->set_state(state);
+      // Deposits put into a world that was left before it began are in its first round, where that counts.
+      const bool counted = left_unbegun_ && *left_unbegun_ < before;
+      if (account_->has_begun() && !counted) {
+        next->carried_rounds()->carried().put_in(recipe_->carried_rounds()->carried().take_out(before));
+      }
+    }
+    (void)meeting_->gather(*driver_, {});  // nobody exchanges before all have put theirs in
+  } catch (const Failure& failure) {
+    if (failure.error().code != Errc::members_changed) throw;
+    left_unbegun_ = std::min(left_unbegun_.value_or(before), before);
+    return false;
+  }
+  account_->begun(next != nullptr ? *next->carried_rounds() : *recipe_->carried_rounds());
+  if (next != nullptr) recipe_ = std::move(next);
+  of_this_world_ = true;
+  left_unbegun_.reset();
+  fetched_.clear();
+  before_.clear();
+  return changes().begin();
+}
+
+void Session::learn() {
+  const View& view = changes().view();
+  const auto learns = [](const PlacedMember& member) { return member.held == kNoModel; };
+  if (std::ranges::none_of(view.members, learns)) return;
+  compare_fingerprints();
+  const bool mine = learns(view.members[static_cast<std::size_t>(rank())]);
+  const int from = holder_in(view);
+  meeting_->broadcast_weights(*driver_, from, mine);
+  meeting_->broadcast_optimizer(*driver_, from, mine);
+  const std::string account = meeting_->broadcast_text(
+      *driver_, [this] { return account_->text(); }, from);
+  if (mine) account_->learned(account);
+}
+
+void Session::fetch() {
+  const View& view = changes().view();
+  Round first = view.complete;
+  for (const PlacedMember& member : view.members) {
+    if (member.held != kNoModel) first = std::min(first, static_cast<Round>(member.held));
+  }
+  for (Round round = first; round < view.complete; ++round) {
+    const auto kept = [&] {
+      if (const auto known = fetched_.find(round); known != fetched_.end()) return known->second;
+      const auto result = recipe_->carried_rounds()->carried().result_of(round);
+      STRETTO_CHECK(result.has_value(), "member ", changes().number(), " keeps round ", round, " no more");
+      return encoded(*result);
+    };
+    std::string result = meeting_->broadcast_text(*driver_, kept, holder_in(view));
+    if (account_->handed() != round) continue;
+    catches_up_ = true;
+    with_decoded(result, [this](const RoundResult& of_round) {
+      recipe_->carried_rounds()->apply_fetched(*driver_, of_round);
+    }).or_throw();
+    catches_up_ = false;
+    fetched_.emplace(round, std::move(result));
+  }
+}
+
+Traffic Session::traffic() const {
+  Traffic sent = sent_before_;
+  sent.add(world().engine().traffic());
+  return sent;
+}
+
+}  // namespace stretto
