@@ -8,6 +8,7 @@
 #include "stretto/base/error.h"
 #include "stretto/engine/traffic.h"
 #include "stretto/train/job/step/rank_ordering.h"
+#include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/replica/replica.h"
 
@@ -26,8 +27,9 @@ struct RoundTotals {
   std::vector<double> lost_seconds;
   std::vector<std::string> hosts;  ///< Members::host_names()
   std::int64_t lost_deposits = 0;
-  std::optional<double> kept_deposits;  ///< Ledger::kept()
-  std::string ledger;                   ///< as a table for people
+  std::optional<double> kept_deposits;    ///< Ledger::kept()
+  std::string ledger;                     ///< as a table for people
+  std::optional<MembersFigures> members;  ///< where they change
 };
 
 /// Training losses, put together where about the same number of batches had been applied.

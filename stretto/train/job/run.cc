@@ -208,10 +208,6 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
     report = trainer.run();
   }
   bring_files_together(context, rank_task->replica(), report);
-  if (context.rank() == 0) {
-    report.test = rank_task->score_test();
-    report.training = rank_task->score_training();
-  }
   return report;
 }
 

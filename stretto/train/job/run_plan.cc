@@ -75,7 +75,7 @@ std::function<Policy(int)> policy_of_members(const Algorithm& algorithm, bool qu
   };
 }
 
-// The table of docs/elastic.md: what can go on in a world of other members.
+// What else ranks share cannot go on in a world of other members.
 void check_members(const RunPlan& plan, const TaskFacts& facts) {
   const TrainOptions& o = plan.options;
   if (o.least == 0) return;

@@ -12,7 +12,7 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/job.h"
-#include "stretto/train/job/member_account.h"
+#include "stretto/train/job/members/member_account.h"
 #include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/replica/meeting.h"
@@ -100,6 +100,8 @@ class Session final : private BatchSource {
   RoundHeader by_number(Round round, const RoundHeader& header, int numbers) const {
     return account_->by_number(round, header, numbers);
   }
+  /// The same of batches applied so far: those of each member.
+  std::vector<std::uint64_t> batches_by_number(int numbers) const { return account_->batches_by_number(numbers); }
   /// All that this rank has sent, in all worlds.
   Traffic traffic() const;
   /// The outcome of comparing all replicas with that of rank 0.
@@ -183,7 +185,7 @@ class Session final : private BatchSource {
   bool begin_in_world();
   /// This rank gets the model, if it has none, and others may.
   void learn();
-  /// Those that lack rounds get them.
+  /// Ranks that lack rounds get them.
   void fetch();
   /// Sees to the sums that the model needs while it computes.
   void sum_for(ModelCollectives& sums);

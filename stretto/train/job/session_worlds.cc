@@ -69,7 +69,7 @@ bool Session::begin_in_world() {
       // Deposits put into a world that was left before it began are in its first round, where that counts.
       const bool counted = left_unbegun_ && *left_unbegun_ < before;
       if (account_->has_begun() && !counted) {
-        next->carried_rounds()->carried().put_in(recipe_->carried_rounds()->carried().take_out(before));
+        next->carried_sums()->carried().put_in(recipe_->carried_sums()->carried().take_out(before));
       }
     }
     (void)meeting_->gather(*driver_, {});  // nobody exchanges before all have put theirs in
@@ -78,7 +78,7 @@ bool Session::begin_in_world() {
     left_unbegun_ = std::min(left_unbegun_.value_or(before), before);
     return false;
   }
-  account_->begun(next != nullptr ? *next->carried_rounds() : *recipe_->carried_rounds());
+  account_->begun(next != nullptr ? *next->carried_sums() : *recipe_->carried_sums());
   if (next != nullptr) recipe_ = std::move(next);
   of_this_world_ = true;
   left_unbegun_.reset();
@@ -110,7 +110,7 @@ void Session::fetch() {
   for (Round round = first; round < view.complete; ++round) {
     const auto kept = [&] {
       if (const auto known = fetched_.find(round); known != fetched_.end()) return known->second;
-      const auto result = recipe_->carried_rounds()->carried().result_of(round);
+      const auto result = recipe_->carried_sums()->carried().result_of(round);
       STRETTO_CHECK(result.has_value(), "member ", changes().number(), " keeps round ", round, " no more");
       return encoded(*result);
     };
@@ -118,7 +118,7 @@ void Session::fetch() {
     if (account_->handed() != round) continue;
     catches_up_ = true;
     with_decoded(result, [this](const RoundResult& of_round) {
-      recipe_->carried_rounds()->apply_fetched(*driver_, of_round);
+      recipe_->carried_sums()->apply_fetched(*driver_, of_round);
     }).or_throw();
     catches_up_ = false;
     fetched_.emplace(round, std::move(result));

@@ -118,6 +118,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.lost_seconds = rounds.lost_seconds;
   s.hosts = rounds.hosts;
   s.ledger = rounds.ledger;
+  s.members = rounds.members;
   s.curve = curve_of(plan, reports);
   if (const auto& score = reports[0].test) {
     s.loss = score->loss;

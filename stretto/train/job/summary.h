@@ -7,6 +7,7 @@
 
 #include "stretto/engine/traffic.h"
 #include "stretto/train/job/files/files_elsewhere.h"
+#include "stretto/train/job/members/run_members.h"
 #include "stretto/train/job/step/rank_ordering.h"
 
 namespace stretto {
@@ -73,6 +74,7 @@ struct RunSummary {
   std::string ledger;                           ///< as a table for people
   std::uint64_t lost_records = 0;               ///< lines of records and trace that could not be written (a full disk)
   std::string why_lost;                         ///< why the first of them could not; empty where there is none
+  std::optional<MembersFigures> members;        ///< where they change
   std::vector<FilesElsewhere> files_elsewhere;  ///< of ranks that keep theirs on their own hosts
 };
 

@@ -165,6 +165,20 @@ void fields(Json& json, typename Json::template Of<LossBin>& b) {
 }
 
 template <class Json>
+void fields(Json& json, typename Json::template Of<MembersFor>& m) {
+  json("epoch", m.epoch);
+  json("rounds", m.rounds);
+  json("seconds", m.seconds);
+  json("members", m.members);
+}
+
+template <class Json>
+void fields(Json& json, typename Json::template Of<MembersFigures>& m) {
+  json("worlds", m.worlds);
+  json("batches", m.batches);
+}
+
+template <class Json>
 void fields(Json& json, typename Json::template Of<RoundTotals>& t) {
   json("rounds", t.rounds);
   json("batches", t.batches);
@@ -181,6 +195,7 @@ void fields(Json& json, typename Json::template Of<RoundTotals>& t) {
   json("lost_deposits", t.lost_deposits);
   json("kept_deposits", t.kept_deposits);
   json("ledger", t.ledger);
+  if (json.has("members", t.members.has_value())) json("members", t.members);
 }
 
 template <class Json>
@@ -397,6 +412,7 @@ void fields(Json& json, typename Json::template Of<RunSummary>& s) {
   if (json.has("hosts", !s.hosts.empty())) json("hosts", s.hosts);
   json("curve", s.curve);
   json("evaluations", s.evaluations);
+  if (json.has("members", s.members.has_value())) json("members", s.members);
   if (json.has("files_elsewhere", !s.files_elsewhere.empty())) json("files_elsewhere", s.files_elsewhere);
 }
 

@@ -15,6 +15,7 @@
 #include "stretto/train/job/evaluations.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/job/files/rank_files.h"
+#include "stretto/train/job/members/run_members.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/job/step/input_pipeline.h"
 #include "stretto/train/job/step/timed_pass.h"
@@ -31,17 +32,6 @@ constexpr std::uint64_t kLossBins = 200;
 std::uint64_t batches_before(const TrainerContext& context) {
   return context.resume != nullptr ? context.resume->batches : 0;
 }
-
-/// Hands out the batches of the job's pool, where members of the job change.
-class PoolCounter final : public SharedCounter {
- public:
-  PoolCounter(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
-  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
-
- private:
-  Changes& changes_;
-  const std::uint64_t batches_;
-};
 
 /// The number by which files, delays and accounts know this rank.
 int number_of(RankContext& rank) {
@@ -78,7 +68,6 @@ class Trainer::Impl final : public RoundListener {
   /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
   /// between hosts whose clocks have been compared that is one instant, when the last rank has come.
   TimePoint begin_together();
-  /// Of all worlds.
   const Clock& clock() const { return members_change() ? steady_clock_ : session_.world().clock(); }
   const Members& members() const { return session_.world().transport().members(); }
   /// From the checkpoint where the job continues.
@@ -110,7 +99,8 @@ class Trainer::Impl final : public RoundListener {
   void report_steps();
   RoundTotals totals(const Session::Comparison& last);
   void end();
-  bool members_change() const { return context_.rank.changes() != nullptr; }
+  void look_at_members();
+  bool members_change() const { return members_.has_value(); }
   /// Whether this rank does what one does for all: in a world of other members that may be another one.
   bool is_first() const { return session_.rank() == 0; }
   /// Those of the first rank; elsewhere null.
@@ -124,7 +114,7 @@ class Trainer::Impl final : public RoundListener {
   Session session_;
 
   BatchPlan batches_;
-  std::optional<PoolCounter> pool_;  // where members change
+  std::optional<RunMembers> members_;  // where they change
   Dispenser dispenser_;
   SyncPoints sync_points_;
   Pacer pacer_;
@@ -160,10 +150,11 @@ Trainer::Impl::Impl(const TrainerContext& context)
       replica_(context.task.replica()),
       session_(context.rank, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
-      pool_(members_change()
-                ? std::optional<PoolCounter>(std::in_place, *context.rank.changes(), batches_.num_batches())
-                : std::nullopt),
-      dispenser_(batches_, context.plan.sharing, rank_, pool_ ? *pool_ : context.rank.counter(0),
+      members_(context.rank.changes() != nullptr
+                   ? std::optional<RunMembers>(std::in_place, *context.rank.changes(), batches_.num_batches())
+                   : std::nullopt),
+      dispenser_(batches_, context.plan.sharing, rank_,
+                 members_ ? static_cast<SharedCounter&>(*members_) : context.rank.counter(0),
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
       sync_points_({context.plan, replica_, session_, dispenser_, context.resume, context.page}),
       pacer_(context.plan.pace, clock(), [&page = context.page](TimePoint when) { page.sleep_until(when); }),
@@ -205,6 +196,7 @@ RankReport Trainer::Impl::run() {
         session_.bring_weights();
         if (Evaluations* const all = evaluations()) all->before_last_rounds();
         session_.finish();
+        look_at_members();
       } while (!session_.rounds_over());
     } while (!session_.end([this] { end(); }));
     return report_;
@@ -227,6 +219,7 @@ void Trainer::Impl::begin() {
   meter_.emplace(context_.place == nullptr);
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
+  look_at_members();
   if (!context_.folder.empty()) {
     const auto mode = context_.resume != nullptr ? LineFile::Mode::append : LineFile::Mode::replace;
     files_.emplace(RunFolder::open(context_.folder).or_throw(), rank_, mode, context_.page.start().value_or(start_));
@@ -306,6 +299,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   recorded_ = false;
   arrived_ = clock().now();
   session_.take();
+  look_at_members();
   waited_ = clock().now() - arrived_;
   report_.waited += seconds(pass_.waited() + waited_);
   if (context_.steps != nullptr) context_.steps->add(rank_, seconds(paced.computed + paced.paced + paced.delayed));
@@ -400,6 +394,7 @@ void Trainer::Impl::record() {
   step_.messages = sent.messages;
   step_.bytes = sent.bytes;
   files_->record(step_);
+  if (members_change()) files_->flush_records();  // they outlive this rank
   recorded_ = true;
 }
 
@@ -427,12 +422,20 @@ void Trainer::Impl::note_loss(double loss) {
   ++bin.count;
 }
 
+void Trainer::Impl::look_at_members() {
+  if (!members_) return;
+  const std::string line = members_->look(seconds(since_start(clock().now())));
+  if (is_first() && !line.empty()) context_.page.tell(line);
+}
+
 RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
   ledger_.close();
   // The last round takes everything. What lost members have made is not known: each batch is to be applied once.
   const std::uint64_t made = members_change() ? context_.plan.total_batches : last.deposits;
   ledger_.set_deposits(made, 0, last.counts);
   const RankAccount all = ledger_.total();
+  std::optional<MembersFigures> of_members;
+  if (members_) of_members = members_->figures(session_.batches_by_number(ledger_.ranks()));
   return {.rounds = next_round_,
           .batches = ledger_.applied(),
           .dropped = ledger_.dropped(),
@@ -447,7 +450,8 @@ RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
           .hosts = members().host_names(),
           .lost_deposits = ledger_.lost_deposits(),
           .kept_deposits = ledger_.kept(),
-          .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};
+          .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); }),
+          .members = std::move(of_members)};
 }
 
 void Trainer::Impl::report_steps() {
@@ -473,7 +477,11 @@ void Trainer::Impl::end() {
   report_.identical = sync_points_.identical();
   report_.totals.reset();  // of a world that has ended before the job
   if (is_first()) report_.totals = totals(last);
-  if (Evaluations* const all = evaluations()) all->finish(applied_, report_);
+  if (Evaluations* const all = evaluations()) {
+    all->finish(applied_, report_);
+    report_.test = context_.task.score_test();
+    report_.training = context_.task.score_training();
+  }
   if (files_) {
     files_->flush();
     report_.lost_records = files_->lost();

@@ -24,7 +24,7 @@ void move_by_average(const RecipeContext& context, RoundNotes* notes, const Roun
 
 /// The base of the algorithms that average gradients: gradients are computed into the memory of a deposit, handed over
 /// as a whole, and each round that comes back moves the weights once, by the average.
-class GradientAveraging : public Recipe, private CarriedRounds {
+class GradientAveraging : public Recipe, private CarriedSums {
  public:
   /// Makes its PartialAllreduce: rounds by `policy`, results by `delivery`. Throws as that does.
   GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery);
@@ -42,7 +42,7 @@ class GradientAveraging : public Recipe, private CarriedRounds {
   Round rounds() const override { return collective_->handed(); }
   RecipeMemory memory() const override { return memory_of(*collective_); }
   bool averages_gradients() const override { return true; }
-  CarriedRounds* carried_rounds() override { return context_.options.members_change ? this : nullptr; }
+  CarriedSums* carried_sums() override { return context_.options.members_change ? this : nullptr; }
 
  protected:
   /// Applies a round, in order.

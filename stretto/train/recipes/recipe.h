@@ -107,9 +107,9 @@ class WeightsByBucket {
 
 /// The facet of a recipe whose rounds go on where members of the job change. It is made anew in each world, by
 /// RecipeOptions::members_change.
-class CarriedRounds {
+class CarriedSums {
  public:
-  virtual ~CarriedRounds() = default;  ///< with the recipe
+  virtual ~CarriedSums() = default;  ///< with the recipe
   /// Sums its deposits, which are taken out of one world and put into the next.
   virtual PartialAllreduce& carried() = 0;
   /// Applies a round that this rank lacked when its world ended, in order, without a call of a collective.
@@ -191,7 +191,7 @@ class Recipe {
   /// Lines may come up while this rank waits, where there is one (take_lines()).
   virtual OrderedGradients* ordered() { return nullptr; }
   /// Where members of the job change.
-  virtual CarriedRounds* carried_rounds() { return nullptr; }
+  virtual CarriedSums* carried_sums() { return nullptr; }
 };
 
 }  // namespace stretto

@@ -35,7 +35,7 @@ struct RecipeInfo {
   /// Whether the options fit each other and the number of ranks, before any rank starts: throws UsageError. May be
   /// null.
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
-  /// Whether its rounds go on where members of the job change (Recipe::carried_rounds()), with options that let them.
+  /// Whether its rounds go on where members of the job change (Recipe::carried_sums()), with options that let them.
   bool carried = false;
   bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
   bool draws = false;        ///< from RecipeOptions::seed, under any policy

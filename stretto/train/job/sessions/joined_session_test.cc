@@ -33,8 +33,8 @@ using testing::StartsWith;
 constexpr int kRanks = 4;
 
 /// One rank's model and session.
-struct RankOfTest {
-  explicit RankOfTest(RankContext& context)
+struct JoinedTestRank {
+  explicit JoinedTestRank(RankContext& context)
       : session(context, task->replica(), deaf,
                 {.recipe = algorithm.recipe, .recipe_options = {.policy = algorithm.policy}}) {}
   void step() {
@@ -113,7 +113,7 @@ bool socket_is_left(const std::string& job) {
 }
 
 /// What a process that rank 1 forks in the middle of its training may do.
-std::string use_in_forked_process(JoinedRank& joined, std::unique_ptr<RankOfTest>& mine) {
+std::string use_in_forked_process(JoinedRank& joined, std::unique_ptr<JoinedTestRank>& mine) {
   std::string out;
   const auto refused = [&](const char* what, const std::function<void()>& call) {
     try {
@@ -140,7 +140,7 @@ TEST(JoinedSession, AForkedProcessIsNoPartOfTheJob) {
   alarm(60);
   Said said, of_child;
   const auto processes = start_ranks(fresh_job(), said, [&](JoinedRank& joined, int rank) {
-    auto mine = std::make_unique<RankOfTest>(joined.context());
+    auto mine = std::make_unique<JoinedTestRank>(joined.context());
     mine->session.begin({});
     for (int i = 0; i < 3; ++i) mine->step();
     pid_t child = 0;
@@ -216,7 +216,7 @@ TEST(JoinedSession, EveryRankHearsOfOneThatIsKilledAtAnyMoment) {
     bool leaves = false;  // in the process of each rank
     const auto train = [&](JoinedRank& joined, int rank) {
       {
-        RankOfTest mine(joined.context());
+        JoinedTestRank mine(joined.context());
         come(Where::begin, rank);
         mine.session.begin({});
         for (int i = 0; i < 3; ++i) mine.step();

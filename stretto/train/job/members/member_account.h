@@ -32,11 +32,11 @@ class MemberAccount final : public RoundListener {
   // The application's thread:
   /// The rank has entered the world of Changes::view().
   void entered();
-  /// It holds all rounds before that world, and goes on with `rounds` there.
-  void begun(CarriedRounds& rounds);
-  /// It has taken over the model of a member that holds all rounds before that world, with this text().
+  /// The rank holds all rounds before that world, and goes on with `rounds` there.
+  void begun(CarriedSums& rounds);
+  /// The rank has taken over the model of a member that holds all rounds before that world, with this text().
   void learned(std::string_view text);
-  /// It has handed over a batch.
+  /// This rank has handed over a batch.
   void deposited();
   /// Whether it has begun in any world.
   bool has_begun() const { return rounds_ != nullptr; }
@@ -46,6 +46,8 @@ class MemberAccount final : public RoundListener {
   std::uint64_t batches() const { return batches_; }
   /// The account of these, for learned().
   std::string text() const;
+  /// Batches in these of each member, by number, of which there are so many.
+  std::vector<std::uint64_t> batches_by_number(int numbers) const;
   /// The header of a round just handed over, by the members' numbers, of which there are so many.
   RoundHeader by_number(Round round, const RoundHeader& header, int numbers) const;
 
@@ -63,9 +65,9 @@ class MemberAccount final : public RoundListener {
   Changes& changes_;
   RoundListener& next_;
 
-  mutable std::mutex mutex_;         // of what follows, which the application alone changes
-  std::vector<View> views_;          // of the world begun last, and of those entered since
-  CarriedRounds* rounds_ = nullptr;  // of the world begun last
+  mutable std::mutex mutex_;       // of what follows, which the application alone changes
+  std::vector<View> views_;        // of the world begun last, and of those entered since
+  CarriedSums* rounds_ = nullptr;  // of the world begun last
   bool has_model_ = false;
   Round handed_ = 0;
   BatchesApplied applied_;

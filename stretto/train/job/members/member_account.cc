@@ -1,4 +1,4 @@
-#include "stretto/train/job/member_account.h"
+#include "stretto/train/job/members/member_account.h"
 
 #include <algorithm>
 #include <cstring>
@@ -86,7 +86,7 @@ void MemberAccount::entered() {
   views_.push_back(changes_.view());
 }
 
-void MemberAccount::begun(CarriedRounds& rounds) {
+void MemberAccount::begun(CarriedSums& rounds) {
   const std::lock_guard lock(mutex_);
   views_ = {changes_.view()};
   rounds_ = &rounds;
@@ -121,6 +121,12 @@ const View& MemberAccount::view_of(Round round) const {
   const auto last = std::find_if(views_.rbegin(), views_.rend(), is_before);
   STRETTO_CHECK(last != views_.rend(), "round ", round, " is of a world before that of epoch ", views_.front().epoch);
   return *last;
+}
+
+std::vector<std::uint64_t> MemberAccount::batches_by_number(int numbers) const {
+  std::vector<std::uint64_t> batches(static_cast<std::size_t>(numbers));
+  for (const auto& [number, applied] : applied_) batches.at(number) = applied;
+  return batches;
 }
 
 RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int numbers) const {

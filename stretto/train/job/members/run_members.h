@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/base/shared_counter.h"
+#include "stretto/membership/changes.h"
+
+namespace stretto {
+
+/// The members of a job for a while, where they change.
+struct MembersFor {
+  std::uint64_t epoch = 0;   ///< View::epoch
+  std::uint64_t rounds = 0;  ///< complete before
+  double seconds = 0;        ///< since the first step, when the rank that reports went on with them
+  std::vector<std::uint64_t> members;
+};
+
+/// The members of a job where they change, and their batches.
+struct MembersFigures {
+  std::vector<MembersFor> worlds;      ///< in order
+  std::vector<std::uint64_t> batches;  ///< applied, of each member, by number; also of those that are lost
+};
+
+/// The members of a run, where they change, as a trainer sees them: it counts up the batches of the job's pool, and
+/// notes who is there. Application thread.
+class RunMembers final : public SharedCounter {
+ public:
+  /// Of a pool of so many batches.
+  RunMembers(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
+
+  /// The pool's next batch; from its end on the number of all batches.
+  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
+
+  /// Notes the members of the present world, where it is another than before: `seconds` after the first step. Returns
+  /// a sentence about it, or nothing.
+  std::string look(double seconds) {
+    const View& view = changes_.view();
+    auto& worlds = figures_.worlds;
+    if (!worlds.empty() && worlds.back().epoch == view.epoch) return {};
+    MembersFor world{.epoch = view.epoch, .rounds = view.complete, .seconds = seconds, .members = {}};
+    for (const PlacedMember& member : view.members) world.members.push_back(member.number);
+    worlds.push_back(std::move(world));
+    if (worlds.size() == 1) return {};
+    return text(view.members.size(), " members go on after round ", view.complete, ", where ",
+                worlds[worlds.size() - 2].members.size(), " were");
+  }
+  /// `batches`: MembersFigures::batches.
+  MembersFigures figures(std::vector<std::uint64_t> batches) const {
+    MembersFigures figures = figures_;
+    figures.batches = std::move(batches);
+    return figures;
+  }
+
+ private:
+  Changes& changes_;
+  const std::uint64_t batches_;
+  MembersFigures figures_;
+};
+
+}  // namespace stretto
