@@ -219,10 +219,10 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
   } catch (...) {
     report = report_of_exception(number);
   }
-  const bool ends_job = report.error && (context.changes() == nullptr || report.error->code == Errc::aborted);
-  if (ends_job) page_->stop();
-  // What has started it gets no report of a failed rank, and of a lost one nobody asks for it.
-  if (report.error && (launched_ || !ends_job)) context.complain(*report.error);
+  const bool others_go_on = context.changes() != nullptr;  // unless they hear of an abort()
+  if (report.error && !others_go_on) page_->stop();
+  // What has started it gets no report of a failed rank, and of one without which others go on nobody asks for it.
+  if (report.error && (launched_ || others_go_on)) context.complain(*report.error);
   context.report(to_json(report));
   return exit_status(report);
 }
@@ -340,7 +340,16 @@ std::optional<RankReport> worst_of(const std::vector<RankReport>& reports) {
 std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   const std::string so_far = text("after ", page_->batches(), " of ", plan_.total_batches, " batches");
   if (job.interrupted) throw Interrupted("interrupted " + so_far);
-  if (job.first_lost >= 0 && !job.reached_end) {
+  if (plan_.options.least > 0 && !job.reached_end) {
+    for (std::size_t rank = 0; rank < job.exit_status.size(); ++rank) {
+      if (const int signal = job.exit_status[rank] - 128; signal > 0) {
+        throw Failure({Errc::lost_peer,
+                       text("fewer than ", plan_.options.least, " ranks were left ", so_far, ": rank ", rank,
+                            " was ended by signal ", signal, " (", strsignal(signal), ")"),
+                       static_cast<int>(rank)});
+      }
+    }
+  } else if (job.first_lost >= 0 && !job.reached_end) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
     const std::string who =
         plan_.options.simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);

@@ -57,8 +57,10 @@ Session::~Session() {
   if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
   if (interrupted_) stop_others({Errc::aborted, "an exception has ended this rank's part", rank()});
   if (!rounds_over_) {
-    for (auto& collective : recipe_->collectives()) world().keep(std::move(collective));
     sessions_.remove(*this);
+    if (of_this_world_) {  // the engine of one before stands still
+      for (auto& collective : recipe_->collectives()) world().keep(std::move(collective));
+    }
   }
   if (meeting_->interrupted()) world().keep(meeting_);
 }
@@ -81,8 +83,15 @@ auto Session::ends_with(Work work) {
 }
 
 std::unique_ptr<Recipe> Session::make_recipe() {
-  RoundListener& listener = account_ != nullptr ? *account_ : listener_;
-  return options_.recipe->make({replica_, world().engine(), *meeting_, listener, options_.recipe_options});
+  RecipeContext context{replica_, world().engine(), *meeting_, listener_, options_.recipe_options};
+  if (account_ == nullptr) return options_.recipe->make(context);
+  RecipeOptions& options = context.options;
+  options.members_change = true;
+  options.rounds_before = changes().view().complete;
+  options.batches_before += account_->batches();
+  options.policy = options_.policy_of(ranks());
+  options.seats = std::min(options.seats, ranks());
+  return options_.recipe->make({replica_, world().engine(), *meeting_, *account_, options});
 }
 
 void Session::begin(std::vector<Fingerprint> fingerprints) {

@@ -38,10 +38,6 @@ void Session::come_in() {
   if (meeting_ != nullptr) before_.push_back(std::move(meeting_));
   meeting_ = std::make_shared<Meeting>(world().engine(), replica_, meeting_options(options_));
   of_this_world_ = false;
-  if (account_ == nullptr) return;
-  options_.recipe_options.members_change = true;
-  options_.recipe_options.rounds_before = changes().view().complete;
-  if (options_.policy_of) options_.recipe_options.policy = options_.policy_of(ranks());
 }
 
 void Session::follow() {
@@ -59,12 +55,10 @@ bool Session::begin_in_world() {
   try {
     learn();
     fetch();
+    STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
+                  " rounds in a world after ", before);
     if (!of_this_world_) {
-      RecipeOptions& recipe_options = options_.recipe_options;
-      const std::uint64_t first = recipe_options.batches_before;
-      recipe_options.batches_before += account_->batches();
       next = make_recipe();
-      recipe_options.batches_before = first;
       if (const std::string state = recipe_->state(); !state.empty()) next->set_state(state);
       // Deposits put into a world that was left before it began are in its first round, where that counts.
       const bool counted = left_unbegun_ && *left_unbegun_ < before;
@@ -84,7 +78,11 @@ bool Session::begin_in_world() {
   left_unbegun_.reset();
   fetched_.clear();
   before_.clear();
-  return changes().begin();
+  if (changes().begin()) return true;
+  // It has said that it holds what the others have completed here since: exchange() takes that, and then fails.
+  while (recipe_->advance(*driver_, driver_->clock().now())) {
+  }
+  return false;
 }
 
 void Session::learn() {
