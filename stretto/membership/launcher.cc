@@ -416,13 +416,13 @@ void Launcher::ended(int rank, int wait_status) {
   child.status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
   if (master_) master_->server.lose(static_cast<MemberNumber>(rank));
   if (result_.interrupted || killing_ || memory_.fate(rank).kind == RankFate::Kind::left) return;
+  if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   if (master_) {
     memory_.mark_lost(rank, wait_status);
-    say(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string(), "; the others go on"));
-    return;
+    const char* then = running_ >= options_.least ? "; the others go on" : "; too few are left";
+    return say(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string(), then));
   }
   kill_within(options_.grace_after_loss);
-  if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   memory_.mark_lost(rank, wait_status);
   if (WIFSIGNALED(wait_status)) tell(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string()));
 }

@@ -1,6 +1,6 @@
 """Kills ranks of `stretto train --ranks MIN:MAX` at moments drawn by a seed, and asks the run folder what became of each batch.
 
-kills.py STRETTO [--moments N] [--seed S] [--algorithms A,B]
+kills.py STRETTO [--moments N] [--seed S] [--algorithms A B]
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-ALGORITHMS = ["sync", "eager-quorum", "eager-solo"]
+ALGORITHMS = ["sync", "eager-quorum", "eager-solo", "eager-majority", "eager-deadline:1,1ms"]
 WATCHDOG = 120  # seconds, where a job takes about three
 
 
@@ -107,10 +107,10 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
+    parser.add_argument("--algorithms", nargs="+", default=ALGORITHMS)
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
-    algorithms = options.algorithms.split(",")
+    algorithms = options.algorithms
     memory_before = set(os.listdir("/dev/shm"))
     faults = 0
     scratch = tempfile.mkdtemp(prefix="stretto-kills-")

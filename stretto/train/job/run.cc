@@ -340,21 +340,13 @@ std::optional<RankReport> worst_of(const std::vector<RankReport>& reports) {
 std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   const std::string so_far = text("after ", page_->batches(), " of ", plan_.total_batches, " batches");
   if (job.interrupted) throw Interrupted("interrupted " + so_far);
-  if (plan_.options.least > 0 && !job.reached_end) {
-    for (std::size_t rank = 0; rank < job.exit_status.size(); ++rank) {
-      if (const int signal = job.exit_status[rank] - 128; signal > 0) {
-        throw Failure({Errc::lost_peer,
-                       text("fewer than ", plan_.options.least, " ranks were left ", so_far, ": rank ", rank,
-                            " was ended by signal ", signal, " (", strsignal(signal), ")"),
-                       static_cast<int>(rank)});
-      }
-    }
-  } else if (job.first_lost >= 0 && !job.reached_end) {
+  if (job.first_lost >= 0 && !job.reached_end) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
     const std::string who =
         plan_.options.simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
     throw Failure({Errc::lost_peer,
-                   text(who, " was lost ", so_far, ": ended by signal ", signal, " (", strsignal(signal), ")"),
+                   text(who, " was lost ", so_far, ": ended by signal ", signal, " (", strsignal(signal), ")",
+                        plan_.options.least > 0 ? text("; fewer than ", plan_.options.least, " are left") : ""),
                    job.first_lost});
   }
   std::vector<RankReport> reports;

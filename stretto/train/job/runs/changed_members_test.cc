@@ -135,8 +135,8 @@ TEST_F(ChangedMembers, ARunWithFewerThanTheLeastEnds) {
     });
     FAIL();
   } catch (const Failure& failure) {
-    EXPECT_THAT(failure.what(), testing::MatchesRegex("fewer than 3 ranks were left after [0-9]+ of 800 batches: "
-                                                      "rank [0-2] was ended by signal 9 .Killed."));
+    EXPECT_THAT(failure.what(), testing::MatchesRegex("rank [0-2] was lost after [0-9]+ of 800 batches: ended by "
+                                                      "signal 9 .Killed.; fewer than 3 are left"));
   }
 }
 
