@@ -106,7 +106,7 @@ class Limits(ProgramTest):
         train = ("train", "digits", "--simulated", "--ranks", "128", "--pace", "1ms", "--steps", "5", "--no-gradients")
         predict = ("predict", "run", "--ranks", "128", "--compute", "10ms", "--steps", "100", "--replicas", "1",
                    "--algorithms", "sync")
-        for command, kibibytes in ((train, 1_050_000), (predict, 110_000)):
+        for command, kibibytes in ((train, 1_000_000), (predict, 110_000)):
             result = stretto(*command, preexec_fn=limited(resource.RLIMIT_AS, 1024 * kibibytes))
             self.assert_rejected(result, "memory")
 
