@@ -12,12 +12,12 @@
 
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/words.h"
-#include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/job/files/run_files.h"
+#include "stretto/train/job/members/run_members.h"
 #include "stretto/train/job/no_gradients.h"
 #include "stretto/train/job/progress_page.h"
 #include "stretto/train/job/rank_report.h"
@@ -213,7 +213,7 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
 
 int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* place) {
   RankReport report;
-  const int number = context.changes() != nullptr ? static_cast<int>(context.changes()->number()) : context.rank();
+  const int number = number_of(context);  // of a rank that may be in no world any more when it fails
   try {
     report = train(context, task, place);
   } catch (...) {
@@ -221,7 +221,7 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
   }
   const bool others_go_on = context.changes() != nullptr;  // unless they hear of an abort()
   if (report.error && !others_go_on) page_->stop();
-  // What has started it gets no report of a failed rank, and of one without which others go on nobody asks for it.
+  // A launcher of ranks gets no report of one that has failed, and nobody reads that of one without which others go on.
   if (report.error && (launched_ || others_go_on)) context.complain(*report.error);
   context.report(to_json(report));
   return exit_status(report);

@@ -83,15 +83,17 @@ auto Session::ends_with(Work work) {
 }
 
 std::unique_ptr<Recipe> Session::make_recipe() {
-  RecipeContext context{replica_, world().engine(), *meeting_, listener_, options_.recipe_options};
-  if (account_ == nullptr) return options_.recipe->make(context);
-  RecipeOptions& options = context.options;
-  options.members_change = true;
-  options.rounds_before = changes().view().complete;
-  options.batches_before += account_->batches();
-  options.policy = options_.policy_of(ranks());
-  options.seats = std::min(options.seats, ranks());
-  return options_.recipe->make({replica_, world().engine(), *meeting_, *account_, options});
+  RoundListener& listener = account_ != nullptr ? *account_ : listener_;
+  RecipeContext context{replica_, world().engine(), *meeting_, listener, options_.recipe_options};
+  if (account_ != nullptr) {
+    RecipeOptions& options = context.options;
+    options.members_change = true;
+    options.rounds_before = changes().view().complete;
+    options.batches_before += account_->batches();
+    options.policy = options_.policy_of(ranks());
+    options.seats = std::min(options.seats, ranks());
+  }
+  return options_.recipe->make(context);
 }
 
 void Session::begin(std::vector<Fingerprint> fingerprints) {

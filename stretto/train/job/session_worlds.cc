@@ -72,14 +72,15 @@ bool Session::begin_in_world() {
     left_unbegun_ = std::min(left_unbegun_.value_or(before), before);
     return false;
   }
-  account_->begun(next != nullptr ? *next->carried_sums() : *recipe_->carried_sums());
-  if (next != nullptr) recipe_ = std::move(next);
+  if (next != nullptr) recipe_.swap(next);
+  account_->begun(*recipe_->carried_sums());
+  next.reset();  // of a world before: from now on nobody asks what it holds
   of_this_world_ = true;
   left_unbegun_.reset();
   fetched_.clear();
   before_.clear();
   if (changes().begin()) return true;
-  // It has said that it holds what the others have completed here since: exchange() takes that, and then fails.
+  // This rank has said that it holds what the others have completed here since: exchange() takes that, and then fails.
   while (recipe_->advance(*driver_, driver_->clock().now())) {
   }
   return false;

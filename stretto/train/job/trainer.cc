@@ -33,11 +33,6 @@ std::uint64_t batches_before(const TrainerContext& context) {
   return context.resume != nullptr ? context.resume->batches : 0;
 }
 
-/// The number by which files, delays and accounts know this rank.
-int number_of(RankContext& rank) {
-  return rank.changes() != nullptr ? static_cast<int>(rank.changes()->number()) : rank.rank();
-}
-
 SessionOptions session_options(const TrainerContext& context) {
   SessionOptions options{.recipe = context.plan.algorithm.recipe,
                          .recipe_options = context.plan.recipe,
@@ -231,11 +226,11 @@ void Trainer::Impl::begin() {
 }
 
 TimePoint Trainer::Impl::begin_together() {
+  if (members_change()) return clock().now();  // they have waited for each other in begin()
   const bool one_clock = context_.place != nullptr || members().hosts() == 1;
   const auto ahead = one_clock ? std::nullopt : context_.rank.clock_offset();
   Meeting::Numbers mine{};  // whether the rank knows, and when it has come, by the clock of rank 0's host
   if (ahead) mine = {1, static_cast<std::uint64_t>((clock().now() - *ahead).since_start.count())};
-  if (members_change()) return clock().now();  // they have waited for each other in begin()
   const auto all = session_.meeting().gather(session_.driver(), mine);
   const TimePoint now = clock().now();
   if (std::ranges::any_of(all, [](const Meeting::Numbers& theirs) { return theirs[0] == 0; })) return now;
@@ -344,11 +339,13 @@ void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHea
   next_round_ = round + 1;
   applied_ += header.batches;
   reached_ = std::max(reached_, applied_);
-  const double when = seconds(clock().now() - start_);
+  const auto book = [&](const RoundHeader& by_number) {
+    ledger_.add(round, policy.encode(), by_number, seconds(clock().now() - start_));
+  };
   if (members_change()) {
-    ledger_.add(round, policy.encode(), session_.by_number(round, header, ledger_.ranks()), when);
+    book(session_.by_number(round, header, ledger_.ranks()));
   } else if (is_first()) {
-    ledger_.add(round, policy.encode(), header, when);
+    book(header);
   }
 }
 

@@ -134,8 +134,7 @@ RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int
   const auto number_of = [&view](int rank) {
     return static_cast<int>(view.members[static_cast<std::size_t>(rank)].number);
   };
-  RoundHeader all = header;
-  all.reset(numbers);
+  RoundHeader all(numbers);
   for (const auto set : {&RoundHeader::arrived, &RoundHeader::fresh, &RoundHeader::stale, &RoundHeader::drained}) {
     for (int rank = 0; rank < header.ranks(); ++rank) {
       if ((header.*set).contains(rank)) (all.*set).insert(number_of(rank));

@@ -8,6 +8,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/shared_counter.h"
 #include "stretto/membership/changes.h"
+#include "stretto/membership/job.h"
 
 namespace stretto {
 
@@ -24,6 +25,11 @@ struct MembersFigures {
   std::vector<MembersFor> worlds;      ///< in order
   std::vector<std::uint64_t> batches;  ///< applied, of each member, by number; also of those that are lost
 };
+
+/// The number by which files, delays and accounts know a rank: that of the member where members change.
+inline int number_of(RankContext& rank) {
+  return rank.changes() != nullptr ? static_cast<int>(rank.changes()->number()) : rank.rank();
+}
 
 /// The members of a run, where they change, as a trainer sees them: it counts up the batches of the job's pool, and
 /// notes who is there. Application thread.
