@@ -340,7 +340,10 @@ std::optional<RankReport> worst_of(const std::vector<RankReport>& reports) {
 std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   const std::string so_far = text("after ", page_->batches(), " of ", plan_.total_batches, " batches");
   if (job.interrupted) throw Interrupted("interrupted " + so_far);
-  if (job.first_lost >= 0 && !job.reached_end) {
+  const auto killed = std::ranges::count_if(job.exit_status, [](int status) { return status > 128; });
+  const bool others_may_go_on = static_cast<int>(job.exit_status.size() - killed) >= plan_.options.least;
+  const bool survived = plan_.options.least > 0 && (job.reached_end || others_may_go_on);
+  if (job.first_lost >= 0 && !survived) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
     const std::string who =
         plan_.options.simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);

@@ -140,6 +140,20 @@ TEST_F(ChangedMembers, ARunWithFewerThanTheLeastEnds) {
   }
 }
 
+TEST_F(ChangedMembers, AnErrorAfterALossThatIsSurvivedIsNamedAndNotTheLoss) {
+  // The weights diverge, and no round is complete between the loss and the next world.
+  try {
+    run({.algorithm = "sync", .ranks = 3, .least = 1, .lr = 3}, [](std::uint64_t n) {
+      if (n == 9) ::raise(SIGKILL);
+    });
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().code, Errc::aborted);
+    EXPECT_THAT(failure.what(), HasSubstr("not finite"));
+  }
+  EXPECT_THAT(told_, Contains(HasSubstr("2 members go on after round")));
+}
+
 TEST_F(ChangedMembers, AGradientThatIsNotFiniteEndsTheJob) {
   const auto task = linear_task({.poisoned = 17});
   EXPECT_THROW((void)run_training({.algorithm = "sync", .ranks = 3, .least = 1, .epochs = 50}, *task,
