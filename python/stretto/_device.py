@@ -350,12 +350,19 @@ class Staging:
 
 
 def _pages(memory: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Address and bytes of the pages on which tensors lie, those that adjoin as one; less than a page is left out."""
-    ranges: list[list[int]] = []
+    """Address and bytes of the pages of tensors of a page or more, and of what shares these pages with them. Where only
+    smaller ones lie, others' memory may lie, too, as in a job of one rank, which has them from the heap."""
+    ranges: list[tuple[int, int, bool]] = []  # of tensors that share pages; with one of a page or more
     for begin, end in sorted((m.data_ptr(), m.data_ptr() + m.nbytes) for m in memory):
-        if ranges and begin <= -(-ranges[-1][1] // PAGE) * PAGE:
-            ranges[-1][1] = end
-        else:
-            ranges.append([begin, end])
-    pages = [(begin // PAGE * PAGE, -(-end // PAGE) * PAGE) for begin, end in ranges if end - begin >= PAGE]
-    return [(begin, end - begin) for begin, end in pages]
+        large = end - begin >= PAGE
+        if ranges and begin < _page_after(ranges[-1][1]):
+            begin, _, with_large = ranges.pop()
+            large = large or with_large
+        ranges.append((begin, end, large))
+    return [
+        (begin // PAGE * PAGE, _page_after(end) - begin // PAGE * PAGE) for begin, end, large in ranges if large
+    ]
+
+
+def _page_after(address: int) -> int:
+    return -(-address // PAGE) * PAGE

@@ -160,6 +160,24 @@ def test_report_says_how_gradients_are_copied(pieces: int) -> None:
         assert not pinned  # any more
 
 
+def test_pages_are_registered_where_nothing_else_lies() -> None:
+    whole = torch.empty(8 * 4096, dtype=torch.uint8)
+    first = -whole.data_ptr() % 4096  # of a page
+    begin = whole.data_ptr() + first
+
+    def pages_of(*parts: tuple[int, int]) -> list[tuple[int, int]]:
+        memory = [whole[first + at : first + at + size] for at, size in parts]
+        return [(address - begin, size) for address, size in _device._pages(memory)]
+
+    assert pages_of((0, 4096)) == [(0, 4096)]
+    assert pages_of((64, 4096)) == [(0, 8192)]
+    assert pages_of((0, 4095)) == []
+    assert pages_of((0, 3000), (3000, 3000), (6000, 3000)) == []  # others' memory may be around them
+    assert pages_of((0, 5000), (5056, 100), (8192, 100)) == [(0, 8192)]
+    assert pages_of((0, 100), (128, 5000), (5184, 4000)) == [(0, 12288)]
+    assert pages_of((8192, 4096), (4096, 4096)) == [(4096, 4096), (8192, 4096)]
+
+
 def _registrations(algorithm: str) -> tuple[list[tuple[int, int]], int, str]:
     """All that were asked for; how many sets and sums were touched; what the report says."""
     touched: set[object] = set()
