@@ -1,15 +1,11 @@
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -17,7 +13,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,6 +24,7 @@
 #include "stretto/membership/changing_rank.h"
 #include "stretto/membership/hosts/master_server.h"
 #include "stretto/membership/job.h"
+#include "stretto/membership/job_processes.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/job_memory.h"
@@ -77,77 +73,6 @@ bool other_threads_sleep() {
   }
 }
 
-/// The thread whose Signals hear what comes.
-std::atomic<pid_t> hearing_thread{0};
-
-/// The handler in all other threads, which do not block what the hearing thread does.
-void pass_on(int signal) {
-  const int before = errno;
-  syscall(SYS_tgkill, getpid(), hearing_thread.load(), signal);
-  errno = before;
-}
-
-/// While it lives, the signals that a launcher wants to hear of come out of a descriptor instead, to whichever thread
-/// the kernel delivers them. A signal that this process ignores (a job in the background) stays ignored.
-class Signals {
- public:
-  Signals() {
-    hearing_thread.store(static_cast<pid_t>(syscall(SYS_gettid)));
-    sigemptyset(&heard_);
-    hear(SIGCHLD);  // ignored, children would vanish without a status
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-      struct sigaction action {};
-      sigaction(signal, nullptr, &action);
-      if (action.sa_handler != SIG_IGN) hear(signal);
-    }
-    pthread_sigmask(SIG_BLOCK, &heard_, &mask_);
-    fd_ = Descriptor(signalfd(-1, &heard_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~Signals() {
-    for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
-    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  int fd() const { return fd_.get(); }
-
-  /// Whether a signal that ends a job has come since the last call.
-  bool take_interrupt() {
-    bool interrupt = false;
-    signalfd_siginfo signal;
-    while (::read(fd_.get(), &signal, sizeof(signal)) == static_cast<ssize_t>(sizeof(signal))) {
-      interrupt |= signal.ssi_signo != SIGCHLD;
-    }
-    return interrupt;
-  }
-
-  /// In a child: it leaves to its parent what to do about Ctrl-C, and ends by SIGTERM.
-  void leave_to_parent() {
-    fd_.close();
-    for (const auto& [signal, action] : before_) {
-      if (signal == SIGCHLD) sigaction(signal, &action, nullptr);
-    }
-    for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
-    std::signal(SIGTERM, SIG_DFL);
-    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-  }
-
- private:
-  void hear(int signal) {
-    struct sigaction action {};
-    action.sa_handler = pass_on;
-    action.sa_flags = SA_RESTART;
-    sigaddset(&heard_, signal);
-    sigaction(signal, &action, &before_[signal]);
-  }
-
-  std::map<int, struct sigaction> before_;
-  sigset_t heard_;
-  sigset_t mask_;
-  Descriptor fd_;
-};
-
 /// What a launcher has beside the ranks where these are members that may be lost: it is the job's master, and keeps its
 /// register.
 struct MastersPart {
@@ -170,12 +95,14 @@ struct MastersPart {
 class Launcher {
  public:
   Launcher(const JobOptions& options, const RankMain& main, JobMemory& memory)
-      : options_(options), main_(main), memory_(memory), children_(static_cast<std::size_t>(options.ranks)) {}
-  ~Launcher() {
-    killing_ = true;
-    send_all(SIGKILL);
-    while (running_ > 0) reap(0);
-  }
+      : options_(options),
+        main_(main),
+        memory_(memory),
+        children_(static_cast<std::size_t>(options.ranks)),
+        processes_({.ranks = options.ranks,
+                    .grace_after_interrupt = options.grace_after_interrupt,
+                    .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
+                    .interrupted = [this] { interrupted(); }}) {}
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
@@ -183,25 +110,19 @@ class Launcher {
 
  private:
   struct Child {
-    pid_t process = 0;  // 0 before it is there and after it has been reaped
     RankPipe pipe;
     std::string report;
     int status = 0;
   };
 
   Result<void> start(int rank);
-  [[noreturn]] void be(int rank, pid_t parent, int pipe);
+  [[noreturn]] void be(int rank, int pipe);
   [[noreturn]] void live(int rank, int pipe);
   void watch_once();
   void listen(int rank);
   void tell(const std::string& line);
-  void reap(int options);
   void ended(int rank, int wait_status);
-  void interrupt();
-  void kill_within(Duration grace) {
-    const TimePoint now = clock_.now();
-    if (grace < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + grace);
-  }
+  void interrupted();
   /// Has this done by the thread that watches, within a tenth of a second. Any thread.
   void do_later(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
@@ -213,17 +134,11 @@ class Launcher {
   }
   /// Ends a member that the others go on without.
   void kill_member(MemberNumber number) {
-    const Child& child = children_.at(number);
-    if (child.process != 0) kill(child.process, SIGKILL);
+    if (const pid_t process = processes_.process(static_cast<int>(number)); process != 0) kill(process, SIGKILL);
   }
   void say(const std::string& line) const {
     if (options_.tell) return options_.tell(line);
     std::cerr << text("stretto: ", line, "\n");
-  }
-  void send_all(int signal) {
-    for (const Child& child : children_) {
-      if (child.process != 0) kill(child.process, signal);
-    }
   }
 
   const JobOptions& options_;
@@ -231,11 +146,7 @@ class Launcher {
   JobMemory& memory_;
   const bool among_threads_ = num_other_threads() > 0;
   const SteadyClock clock_;
-  Signals signals_;
   std::vector<Child> children_;
-  int running_ = 0;
-  TimePoint kill_at_ = TimePoint::never();
-  bool killing_ = false;  // a rank that dies from now on was killed by the launcher
   TimePoint tick_at_;
   std::string consequence_;          // the first that a rank has told of
   const Token token_ = new_token();  // of a master
@@ -243,10 +154,10 @@ class Launcher {
   std::vector<std::function<void()>> later_;  // behind the mutex
   std::optional<MastersPart> master_;         // where members may be lost; its thread uses the two above
   JobResult result_;
+  JobProcesses processes_;  // tells of ends until it is gone: the first to go
 };
 
 Result<JobResult> Launcher::run() {
-  if (signals_.fd() < 0) return Error{Errc::io, text("cannot watch processes: signalfd: ", std::strerror(errno))};
   memory_.set_watched();
   std::fflush(nullptr);  // or each child would write it again
   std::cout.flush();
@@ -262,7 +173,7 @@ Result<JobResult> Launcher::run() {
                                 .tell = [this](const std::string& line) { do_later([=, this] { say(line); }); }});
     memory_.counter(kMastersPort).store(master_->door.endpoint().port());
   }
-  while (running_ > 0) watch_once();
+  while (processes_.running() > 0) watch_once();
   if (master_) result_.reached_end = master_->server.known().end == JobEnd::done;
   for (Child& child : children_) {
     result_.exit_status.push_back(child.status);
@@ -274,31 +185,18 @@ Result<JobResult> Launcher::run() {
 
 Result<void> Launcher::start(int rank) {
   Child& child = children_[static_cast<std::size_t>(rank)];
-  const auto failed = [&](const char* call) {
-    return Error{Errc::io,
-                 text("cannot start rank ", rank, " of ", options_.ranks, ": ", call, ": ", why_no_process(errno)),
-                 rank};
-  };
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe");
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return processes_.not_started(rank, "pipe");
   child.pipe = RankPipe(Descriptor(ends[0]));
   const Descriptor to_parent(ends[1]);
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  const pid_t parent = getpid();
-  const pid_t process = fork();
-  if (process < 0) return failed("fork");
-  if (process == 0) be(rank, parent, ends[1]);
-  child.process = process;
-  memory_.enter(rank, process);
-  ++running_;
+  if (auto started = processes_.start(rank, [&] { be(rank, ends[1]); }); !started) return started;
+  memory_.enter(rank, processes_.process(rank));
   return {};
 }
 
-/// What the child process of a rank does, from fork() to its end.
-void Launcher::be(int rank, pid_t parent, int pipe) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // the parent died before this child had asked to die with it
-  signals_.leave_to_parent();
+/// What the child process of a rank does until its end.
+void Launcher::be(int rank, int pipe) {
   for (Child& child : children_) child.pipe.close();
   if (!among_threads_) live(rank, pipe);
   // The thread that has forked remembers a team of OpenMP threads that are not here, and would wait for them for ever.
@@ -356,19 +254,12 @@ void Launcher::live(int rank, int pipe) {
 
 /// Waits for the next event, at most until the next tick, and handles it.
 void Launcher::watch_once() {
-  std::vector<pollfd> looked_at{{signals_.fd(), POLLIN, 0}};
+  std::vector<pollfd> looked_at;
   for (const Child& child : children_) looked_at.push_back({child.pipe.fd(), POLLIN, 0});
-  const Duration wait = std::clamp<Duration>(std::min(tick_at_, kill_at_) - clock_.now(), 0ms, kTick);
-  ::poll(looked_at.data(), looked_at.size(), static_cast<int>((wait + 999us) / 1ms));
+  processes_.wait(looked_at, std::min<Duration>(tick_at_ - clock_.now(), kTick));
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
-  if (signals_.take_interrupt()) interrupt();
-  reap(WNOHANG);
+  processes_.attend();
   for (const auto& work : take_later()) work();
-  if (clock_.now() >= kill_at_) {
-    kill_at_ = TimePoint::never();
-    killing_ = true;
-    send_all(SIGKILL);
-  }
   if (clock_.now() >= tick_at_) {
     tick_at_ = clock_.now() + kTick;
     if (options_.while_running) options_.while_running();
@@ -397,46 +288,27 @@ void Launcher::tell(const std::string& line) {
   say(line);
 }
 
-void Launcher::reap(int options) {
-  for (int rank = 0; rank < options_.ranks; ++rank) {
-    Child& child = children_[static_cast<std::size_t>(rank)];
-    if (child.process == 0) continue;
-    int status = 0;
-    const pid_t reaped = waitpid(child.process, &status, options);
-    if (reaped == 0 || (reaped < 0 && errno == EINTR)) continue;
-    child.process = 0;
-    --running_;
-    ended(rank, reaped > 0 ? status : 1 << 8);
-  }
-}
-
 void Launcher::ended(int rank, int wait_status) {
   listen(rank);  // what it has said before it ended
   Child& child = children_[static_cast<std::size_t>(rank)];
-  child.status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  child.status = exit_status_of(wait_status);
   if (master_) master_->server.lose(static_cast<MemberNumber>(rank));
-  if (result_.interrupted || killing_ || memory_.fate(rank).kind == RankFate::Kind::left) return;
+  if (result_.interrupted || processes_.killing() || memory_.fate(rank).kind == RankFate::Kind::left) return;
   if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   if (master_) {
     memory_.mark_lost(rank, wait_status);
-    const char* then = running_ >= options_.least ? "; the others go on" : "; too few are left";
+    const char* then = processes_.running() >= options_.least ? "; the others go on" : "; too few are left";
     return say(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string(), then));
   }
-  kill_within(options_.grace_after_loss);
+  processes_.kill_within(options_.grace_after_loss);
   memory_.mark_lost(rank, wait_status);
   if (WIFSIGNALED(wait_status)) tell(text("rank ", rank, " is lost: ", memory_.fate(rank).to_string()));
 }
 
-/// Passes the signal on to the ranks; at the second one they are killed at once.
-void Launcher::interrupt() {
-  if (result_.interrupted) {
-    kill_within(Duration::zero());
-    return;
-  }
+/// The ranks see why they are about to get SIGTERM.
+void Launcher::interrupted() {
   result_.interrupted = true;
-  kill_within(options_.grace_after_interrupt);
   memory_.set_interrupted();
-  send_all(SIGTERM);
 }
 
 }  // namespace
