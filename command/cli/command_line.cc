@@ -124,8 +124,9 @@ void CommandLine::flag(const std::string& name, const std::string& value, const 
   option->expected(0)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void CommandLine::rest(const std::string& name, std::vector<std::string>& target) {
+void CommandLine::rest(const std::string& name, std::vector<std::string>& target, Presence presence) {
   impl_->help.rest = name;
+  impl_->help.rest_may_be_left_out = presence == Presence::optional;
   impl_->rest = &target;
 }
 
@@ -175,6 +176,9 @@ bool CommandLine::parse(const std::vector<std::string>& args) {
         fmt::format("unexpected argument {}: expected {}", left.empty() ? "" : left.front(), help.usage()));
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("{}. `{} --help` lists the options", error.what(), help.name));
+  }
+  if (!help.rest_may_be_left_out && impl_->rest->empty()) {
+    throw UsageError(fmt::format("{} is missing behind --: expected {}", help.rest, help.usage()));
   }
   return true;
 }

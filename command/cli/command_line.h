@@ -30,7 +30,7 @@ class CommandLine {
   /// Takes a value only with "=": `set` gets an empty text without one. `value` is empty where none is allowed.
   void flag(const std::string& name, const std::string& value, const std::string& help, Setter set);
   /// All that follows "--" goes to `target`, which must outlive the parsing. Else there are positionals behind it.
-  void rest(const std::string& name, std::vector<std::string>& target);
+  void rest(const std::string& name, std::vector<std::string>& target, Presence presence = Presence::optional);
 
   /// Options that follow stand under this heading in --help.
   void heading(std::string title);

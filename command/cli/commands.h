@@ -19,6 +19,8 @@ Subcommand bench_tune_command();
 Subcommand check_command();
 /// `stretto report RUN…`: a page for a browser that shows what happened in runs.
 Subcommand report_command();
+/// `stretto run --ranks N -- PROGRAM`: starts ranks of any program.
+Subcommand run_command();
 Subcommand schedule_command();
 
 Subcommand predict_coarse_command();

@@ -42,7 +42,7 @@ std::string Help::usage() const {
   }
   if (!commands.empty()) out += " COMMAND";
   if (!options.empty()) out += " [OPTIONS]";
-  if (!rest.empty()) out += fmt::format(" [-- {}...]", rest);
+  if (!rest.empty()) out += rest_may_be_left_out ? fmt::format(" [-- {}...]", rest) : fmt::format(" -- {}...", rest);
   return out;
 }
 

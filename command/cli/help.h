@@ -39,6 +39,7 @@ struct Help {
   std::vector<HelpEntry> examples{};   ///< `name` is a line to type
   std::vector<std::string> notes{};    ///< paragraphs
   std::string rest{};                  ///< what follows "--", where anything may: "ARGUMENTS"
+  bool rest_may_be_left_out = true;
 
   /// "stretto train WORKLOAD [OPTIONS]".
   std::string usage() const;

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
@@ -25,6 +26,7 @@ struct Starter {
   std::span<const char* const> job_variables;  // tell its jobs apart
   bool shares_memory;
   const char* only_with = nullptr;  // a variable without which the others are somebody else's
+  std::string_view begins = {};     // and what its value begins with
 };
 
 // A restarted job has another number of restarts: what is left of the one before does not meet it.
@@ -34,9 +36,11 @@ constexpr const char* kByHandJob[] = {"STRETTO_MEETING"};
 constexpr const char* kMpirunJob[] = {"PMIX_NAMESPACE"};
 constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
-// By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
+// By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too. `stretto
+// run` sets torchrun's, which whoever starts ranks inside its job sets anew, the name of the job among them.
 constexpr Starter kStarters[] = {
     {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, true, "STRETTO_MEETING"},
+    {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true, "TORCHELASTIC_RUN_ID", kRunIdBegins},
     {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob, false},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, false},
@@ -71,7 +75,10 @@ std::optional<int> whole_number(std::string_view words) {
 
 /// The place that this starter has given to this process; nothing where it has not started it as one of several.
 std::optional<LaunchedRank> place_by(const Starter& starter) {
-  if (starter.only_with != nullptr && std::getenv(starter.only_with) == nullptr) return std::nullopt;
+  if (starter.only_with != nullptr) {
+    const char* value = std::getenv(starter.only_with);
+    if (value == nullptr || !std::string_view(value).starts_with(starter.begins)) return std::nullopt;
+  }
   const char* size = std::getenv(starter.size_variable);
   if (size == nullptr) return std::nullopt;
   const auto ranks = whole_number(size);
@@ -109,6 +116,18 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
 }
 
 }  // namespace
+
+bool is_of_a_starter(std::string_view variable) {
+  // What follows these speaks of the job, too, to MPI and to torch.distributed.
+  for (const char* begin : {"TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMIX_", "PMI_"}) {
+    if (variable.starts_with(begin)) return true;
+  }
+  return std::ranges::any_of(kStarters, [variable](const Starter& starter) {
+    return variable == starter.size_variable || variable == starter.rank_variable ||
+           (starter.local_size_variable != nullptr && variable == starter.local_size_variable) ||
+           (starter.only_with != nullptr && variable == starter.only_with);
+  });
+}
 
 std::optional<Launch> find_launch() {
   for (const Starter& starter : kStarters) {
@@ -165,7 +184,7 @@ Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& option
   const auto launched = find_launch();
   if (!launched) {
     return Error{Errc::unavailable,
-                 "this process is no rank of mpirun, srun or torchrun; start it with mpirun -n RANKS"};
+                 "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
   return launched->place.shares_memory ? run_joined(*launched, main, options)
                                        : run_under_mpi(*launched, main, options.prepare);

@@ -174,6 +174,11 @@ TEST_F(EnvironmentTest, FindsAsWhomToJoinWhateverStartedTheRanks) {
       "3 of 4, torchrun MASTER_ADDR=here MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=1 "
       "STRETTO_JOB=mine";
   EXPECT_EQ(found(torchrun), by_torchrun);
+  Variables by_run = torchrun;
+  by_run[5].second = "stretto-run-0123";
+  EXPECT_EQ(found(by_run),
+            "3 of 4, stretto run MASTER_ADDR=here MASTER_PORT=29500 TORCHELASTIC_RUN_ID=stretto-run-0123 "
+            "TORCHELASTIC_RESTART_COUNT=1 STRETTO_JOB=mine");
   const Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "2"},
                          {"OMPI_COMM_WORLD_RANK", "1"},
                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
@@ -204,6 +209,8 @@ TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {
     EXPECT_EQ(found({{"WORLD_SIZE", ranks}, {"RANK", "0"}}),
               text("WORLD_SIZE='", ranks, "', as torchrun sets it: expected a number of ranks, from 1"));
   }
+  EXPECT_EQ(found({{"WORLD_SIZE", "four"}, {"RANK", "0"}, {"TORCHELASTIC_RUN_ID", "stretto-run-0"}}),
+            "WORLD_SIZE='four', as stretto run sets it: expected a number of ranks, from 1");
   EXPECT_EQ(found({{"STRETTO_MEETING", "h1:4711"}, {"STRETTO_RANKS", "4"}}),
             "STRETTO_RANKS=4 without STRETTO_RANK: expected both, as STRETTO_MEETING sets them, or neither");
   EXPECT_EQ(found({{"WORLD_SIZE", "1"}, {"RANK", "3"}}), "RANK='3' with WORLD_SIZE=1: expected a rank from 0 to 0");

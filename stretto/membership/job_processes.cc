@@ -97,6 +97,7 @@ Result<void> JobProcesses::start(int rank, const std::function<void()>& live) {
     if (options_.own_sessions) {
       setsid();
       tell_guard(getpid());
+      to_guard_.close();  // the guard hears of the end of the last process that has it
       signals_.restore();
     } else {
       signals_.leave_to_parent();

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "command/run/tagged_lines.h"
+#include "stretto/base/descriptor.h"
+
+namespace stretto::command {
+
+/// The standard output and standard error of ranks on their way to those of this process, with a tag before each line.
+/// Never waits for who reads: a terminal that is stopped stops the ranks, and not this process. Where nobody reads any
+/// more, as behind `| head`, ranks hear of it at their next write, by SIGPIPE. Requires: this process ignores SIGPIPE.
+class OutputOfRanks {
+ public:
+  /// The ends of its two pipes into which a rank writes.
+  struct Ends {
+    Descriptor out, errors;
+  };
+
+  /// Adds a rank, whose lines begin with `tag`. Throws Failure (Errc::io) where there are no pipes.
+  Ends add(const std::string& tag);
+
+  /// What to wait for before pass_on().
+  std::vector<pollfd> looked_at() const;
+  /// Passes on as much as there is and as can be written. Returns whether that was anything.
+  bool pass_on();
+  /// The ranks have ended: lines without an end come out, too, once pass_on() is called. What a process still writes
+  /// that a rank has left behind is lost.
+  void end();
+  /// Whether pass_on() has something to write.
+  bool pending() const;
+
+ private:
+  struct Stream {
+    int fd;
+    std::string bytes = {};  // not written yet
+    bool is_open = true;
+  };
+  struct Source {
+    std::size_t stream;
+    Descriptor from_rank;
+    TaggedLines lines;
+  };
+
+  bool read(Source& source);
+  bool write(Stream& stream);
+
+  std::array<Stream, 2> streams_{{{STDOUT_FILENO}, {STDERR_FILENO}}};
+  std::vector<Source> sources_;
+};
+
+}  // namespace stretto::command

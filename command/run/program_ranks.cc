@@ -1,0 +1,229 @@
+#include "command/run/program_ranks.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "command/cli/output.h"
+#include "command/run/output_of_ranks.h"
+#include "command/run/rank_environment.h"
+#include "stretto/base/error.h"
+#include "stretto/base/machine/process_limits.h"
+#include "stretto/membership/job_processes.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kNoSuchProgram = 127, kNotExecutable = 126;  // as shells have them
+constexpr Duration kLeftAfterKill = 1s;  // until what has been killed, and is not seen to be gone, is left alone
+constexpr Duration kUnread = 1s;         // without a reader, until output is dropped after a signal
+constexpr Duration kLookEvery = 20ms;    // at what ranks have left behind, which may end unheard
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+bool is_file(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none);
+}
+
+/// Why execvp() has failed on a program, as a sentence.
+std::string why_not_started(const std::string& program, int error) {
+  const bool by_path = program.find('/') != std::string::npos;
+  if (error == ENOENT && by_path && is_file(program)) {
+    return fmt::format("{}: the interpreter that its first line names is not there", program);
+  }
+  std::string hint;
+  if (is_file(program) && program.ends_with(".py")) {
+    hint = fmt::format("; did you mean -- python {}?", program);
+  } else if (!by_path && is_file(program)) {
+    hint = fmt::format("; did you mean ./{}?", program);
+  }
+  if (error == ENOENT) return fmt::format("{}: there is no such program{}{}", program, by_path ? "" : " on PATH", hint);
+  if (error == EACCES) return fmt::format("{}: it cannot be run (no executable file){}", program, hint);
+  return fmt::format("{}: it cannot be run: {}", program, why_no_process(error));
+}
+
+/// While it lives, a write to a pipe that nobody reads is an error.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
+  ~NoPipeSignal() { restore(); }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  void restore() const { std::signal(SIGPIPE, before_); }
+
+ private:
+  void (*before_)(int);
+};
+
+class RunningPrograms {
+ public:
+  RunningPrograms(const ProgramRanks& job, std::string name)
+      : job_(job),
+        name_(std::move(name)),
+        environment_(job.ranks, own_environment()),
+        processes_({.ranks = job.ranks,
+                    .own_sessions = true,
+                    .grace_after_interrupt = job.grace,
+                    .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
+                    .interrupted = [] {}}) {}
+
+  int run();
+
+ private:
+  void start(int rank);
+  [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
+                           const OutputOfRanks::Ends& output, int answer) const;
+  /// Takes word of the program of the rank that is being started: nothing comes once it runs.
+  void hear_start();
+  void watch_once(Duration limit, std::vector<pollfd> also = {});
+  void ended(int rank, int wait_status);
+  void end_what_is_left();
+  void write_what_is_left();
+  bool over() const { return failed_ || cannot_start_ != 0 || processes_.interrupted() != 0; }
+  void say(const std::string& line) const { print_to(stderr, one_line(fmt::format("{}: {}", name_, line)) + "\n"); }
+
+  const ProgramRanks& job_;
+  const std::string name_;
+  const NoPipeSignal no_signal_;
+  const SteadyClock clock_;
+  const RankEnvironment environment_;
+  OutputOfRanks output_;
+  int starting_ = -1;  // the rank whose program is not known to run
+  Descriptor answer_;  // what it says
+  int cannot_start_ = 0;
+  bool failed_ = false;
+  int status_ = 0;
+  JobProcesses processes_;  // tells of ends until it is gone: the first to go
+};
+
+int RunningPrograms::run() {
+  for (int rank = 0; rank < job_.ranks && !over(); ++rank) start(rank);
+  if (cannot_start_ != 0) {
+    say(why_not_started(job_.program[0], cannot_start_));
+    return cannot_start_ == ENOENT || cannot_start_ == ENOTDIR ? kNoSuchProgram : kNotExecutable;
+  }
+  while (processes_.running() > 0) watch_once(1h);
+  end_what_is_left();
+  write_what_is_left();
+  if (failed_) return status_;
+  return processes_.interrupted() == 0 ? 0 : 128 + processes_.interrupted();
+}
+
+void RunningPrograms::start(int rank) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Failure(processes_.not_started(rank, "pipe"));
+  answer_ = Descriptor(ends[0]);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  Descriptor to_parent(ends[1]);
+  OutputOfRanks::Ends output;
+  if (job_.tag) output = output_.add(fmt::format("[rank {}] ", rank));
+  const std::vector<std::string> variables = environment_.of(rank);
+  const std::vector<char*> arguments = pointers_to(job_.program), environment = pointers_to(variables);
+  const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  starting_ = rank;
+  processes_
+      .start(rank, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); })
+      .or_throw();
+  to_parent.close();
+  while (answer_.get() >= 0) {
+    hear_start();
+    if (answer_.get() >= 0) watch_once(1h, {{answer_.get(), POLLIN, 0}});
+  }
+}
+
+/// What the process of a rank does. The program finds signals as this process has found them.
+void RunningPrograms::become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
+                             const OutputOfRanks::Ends& output, int answer) const {
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
+  if (output.out.get() >= 0) ::dup2(output.out.get(), STDOUT_FILENO);
+  if (output.errors.get() >= 0) ::dup2(output.errors.get(), STDERR_FILENO);
+  no_signal_.restore();
+  std::signal(SIGXFSZ, SIG_DFL);
+  ::execvpe(arguments[0], arguments.data(), environment.data());
+  const int why = errno;
+  [[maybe_unused]] const ssize_t written = ::write(answer, &why, sizeof(why));
+  ::_exit(kNoSuchProgram);
+}
+
+void RunningPrograms::hear_start() {
+  if (answer_.get() < 0) return;
+  const ssize_t bytes = ::read(answer_.get(), &cannot_start_, sizeof(cannot_start_));
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  answer_.close();
+  if (cannot_start_ == 0) starting_ = -1;
+}
+
+void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
+  for (const pollfd& looked_at : output_.looked_at()) also.push_back(looked_at);
+  processes_.wait(std::move(also), limit);
+  output_.pass_on();
+  processes_.attend();
+}
+
+void RunningPrograms::ended(int rank, int wait_status) {
+  if (rank == starting_) hear_start();
+  if (cannot_start_ != 0) return;
+  const int status = exit_status_of(wait_status);
+  if (processes_.killing() && status == 128 + SIGKILL) {
+    say(fmt::format("rank {} had not ended: killed", rank));
+  }
+  if (status == 0 || over()) return;
+  failed_ = true;
+  status_ = status;
+  const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
+  say(fmt::format("rank {} of {}: {}{}", rank, job_.ranks, fate.to_string(),
+                  processes_.running() > 0 ? "; the others are ended" : ""));
+  processes_.kill_within(job_.grace);
+  processes_.send_all(SIGTERM);
+}
+
+/// Processes that ranks have started and left behind in their groups.
+void RunningPrograms::end_what_is_left() {
+  if (!processes_.left()) return;
+  processes_.send_all(SIGTERM);
+  processes_.kill_within(job_.grace);
+  std::optional<TimePoint> end;
+  while (processes_.left() && (!end || clock_.now() < *end)) {
+    watch_once(kLookEvery);
+    if (processes_.killing() && !end) end = clock_.now() + kLeftAfterKill;
+  }
+}
+
+/// After a signal output that nobody reads is dropped: perhaps it came for that reason.
+void RunningPrograms::write_what_is_left() {
+  output_.end();
+  std::optional<TimePoint> end;
+  while (output_.pending() && (!end || clock_.now() < *end)) {
+    processes_.wait(output_.looked_at(), end ? *end - clock_.now() : Duration(1h));
+    const bool any = output_.pass_on();
+    processes_.attend();
+    if (processes_.interrupted() != 0 && (any || !end)) end = clock_.now() + kUnread;
+  }
+}
+
+}  // namespace
+
+int run_program_ranks(const ProgramRanks& job, const std::string& name) {
+  return RunningPrograms(job, name).run();
+}
+
+}  // namespace stretto::command

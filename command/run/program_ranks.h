@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+
+namespace stretto::command {
+
+/// A job whose ranks are processes of any program on this host.
+struct ProgramRanks {
+  std::vector<std::string> program;  ///< and its arguments; looked for on PATH
+  int ranks = 1;
+  Duration grace = std::chrono::seconds(30);  ///< from SIGTERM, or a signal that is passed on, to SIGKILL
+  bool tag = false;                           ///< each line of output begins with its rank
+};
+
+/// Starts the ranks, waits for their ends, and leaves none of their processes behind. Lines on standard error, which
+/// begin with `name`, say what goes wrong. Returns the exit status for this process: 0 where all ranks have ended with
+/// 0; the status of the first that has not (128 + signal where it was killed); 128 + signal where one came to this
+/// process; 127 where there is no such program and 126 where it cannot be executed. Throws Failure (Errc::io) where no
+/// process, pipe or port can be had.
+int run_program_ranks(const ProgramRanks& job, const std::string& name);
+
+}  // namespace stretto::command

@@ -1,0 +1,28 @@
+#include "command/run/rank_range.h"
+
+#include <fmt/format.h>
+
+#include "command/cli/values.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+RankRange parse_rank_range(std::string_view option, const std::string& text) {
+  constexpr std::string_view kExample = "4";
+  const auto number = [&](const std::string& part) {
+    return static_cast<int>(parse_integer(option, part, 1, JobMemory::kMaxRanks, kExample));
+  };
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) {
+    const int ranks = number(text);
+    return {.least = ranks, .most = ranks};
+  }
+  const RankRange range{
+      .least = number(text.substr(0, colon)), .most = number(text.substr(colon + 1)), .is_range = true};
+  if (range.least > range.most) {
+    reject(option, text, "expected the least number before the greatest", fmt::format("{}:{}", range.most, range.least));
+  }
+  return range;
+}
+
+}  // namespace stretto::command

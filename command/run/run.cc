@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "command/cli/commands.h"
+#include "command/run/program_ranks.h"
+#include "command/run/rank_environment.h"
+#include "command/run/rank_range.h"
+#include "stretto/base/error.h"
+
+namespace stretto::command {
+
+namespace {
+
+constexpr const char* kName = "stretto run";
+
+struct RunCommand {
+  RankRange range;
+  ProgramRanks job;
+};
+
+void describe_run(CommandLine& line, RunCommand& command) {
+  line.heading("The job");
+  line.option("--ranks", "N",
+              "How many processes of the program are started, from 1 to 1024. Must be given.",
+              [&command](std::string_view option, const std::string& text) {
+                command.range = parse_rank_range(option, text);
+                command.job.ranks = command.range.most;
+              });
+  line.option("--grace", "TIME",
+              "So long ranks have to end by themselves, once one has failed or a signal has been passed on, before they "
+              "are killed. Less loses what they still write. Default 30s.",
+              into(command.job.grace, "5s"));
+  line.heading("What ranks write");
+  line.flag("--tag", "",
+            "Each line begins with the rank that has written it, \"[rank 2] \", and comes out whole. Without it output "
+            "is the terminal's, file's or pipe's own, as it is written.",
+            [&command](std::string_view, const std::string&) { command.job.tag = true; });
+  line.rest("PROGRAM", command.job.program, CommandLine::Presence::required);
+  line.example("stretto run --ranks 4 -- python train.py", "Four ranks of a script with stretto.Optimizer.");
+  line.example("stretto run --ranks 4 --tag -- ./mine --epochs 3 2> log", "Which rank says what?");
+  line.note(
+      "A rank finds in its environment what torchrun sets: RANK, LOCAL_RANK, ROLE_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
+      "ROLE_WORLD_SIZE, ROLE_NAME, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, "
+      "TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_MAX_RESTARTS. By these torch.distributed, accelerate, Lightning and "
+      "programs of Stretto, in C++ and in Python, find each other. TORCHELASTIC_USE_AGENT_STORE is not set: there is no "
+      "store, and rank 0 opens its own at MASTER_PORT. What another launcher has said there is replaced.");
+  line.note(
+      "OMP_NUM_THREADS, where it is not set and there is more than one rank, is the ranks' share of the cores of this "
+      "host, at least 1. (torchrun sets 1.) Rank 0 has the command's standard input; that of the others is empty.");
+  line.note(
+      "A rank that fails ends the job: the others get SIGTERM at once. The exit status is that of the first rank that "
+      "fails, 128 + signal where it was killed. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, whose "
+      "ends are awaited, and the status is 128 + signal; at the second one they are killed. 127: there is no such "
+      "program; 126: it cannot be run. All that the ranks have started ends with the job, unless it has made a session "
+      "of its own.");
+}
+
+int run_ranks_of_a_program(const RunCommand& command) {
+  if (command.range.most == 0) {
+    throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
+  }
+  if (command.range.is_range) {
+    throw UsageError(fmt::format("--ranks {}:{}: members that change: not yet for programs of their own; expected one "
+                                 "number, as in --ranks {}",
+                                 command.range.least, command.range.most, command.range.most));
+  }
+  return run_program_ranks(command.job, kName);
+}
+
+}  // namespace
+
+Subcommand run_command() {
+  return make_command({.name = "run",
+                       .summary = "Starts a program as the ranks of a job on this host.",
+                       .introduction = "Starts any program as the ranks of a job on this host, each a process of its "
+                                       "own, and ends when they have ended."},
+                      RunCommand(), describe_run, run_ranks_of_a_program);
+}
+
+}  // namespace stretto::command
