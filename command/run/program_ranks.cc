@@ -211,12 +211,13 @@ void RunningPrograms::end_what_is_left() {
 /// After a signal output that nobody reads is dropped: perhaps it came for that reason.
 void RunningPrograms::write_what_is_left() {
   output_.end();
-  std::optional<TimePoint> end;
-  while (output_.pending() && (!end || clock_.now() < *end)) {
-    processes_.wait(output_.looked_at(), end ? *end - clock_.now() : Duration(1h));
-    const bool any = output_.pass_on();
+  TimePoint read = clock_.now();
+  while (output_.pending()) {
+    const Duration left = processes_.interrupted() != 0 ? read + kUnread - clock_.now() : Duration(1h);
+    if (left <= Duration::zero()) return;
+    processes_.wait(output_.looked_at(), left);
+    if (output_.pass_on()) read = clock_.now();
     processes_.attend();
-    if (processes_.interrupted() != 0 && (any || !end)) end = clock_.now() + kUnread;
   }
 }
 

@@ -34,7 +34,7 @@ class Job:
         self.folder = pathlib.Path(self._folder.name)
         self._ranks = ranks
         self.process = subprocess.Popen(
-            [STRETTO, "run", "--ranks", str(ranks), *options, "--", "sh", "-c", script],
+            [STRETTO, "run", "--ranks", str(ranks), *(options or ("--grace", "1000s")), "--", "sh", "-c", script],
             env={**os.environ, "OUT": str(self.folder)}, stderr=subprocess.PIPE, text=True, **more)
 
     def __enter__(self):
@@ -189,7 +189,7 @@ class Ends(ProgramTest):
 
     def test_ctrl_c_at_a_terminal_comes_to_the_command_alone(self):
         with Job(2, "trap 'echo ended >> $OUT/$RANK' INT; " + TELL +
-                 "for i in 1 2 3; do wait; done", "--grace", "100s", start_new_session=True) as job:
+                 "for i in 1 2 3; do wait; done", start_new_session=True) as job:
             time.sleep(0.1)
             os.killpg(job.process.pid, signal.SIGINT)  # as a terminal does
             wait_until(lambda: job.count_ended() == 2)
@@ -288,8 +288,8 @@ class Tags(ProgramTest):
         job.stderr.close()
 
     def test_a_signal_while_nobody_reads_yet(self):
-        job = subprocess.Popen([STRETTO, "run", "--ranks", "2", "--tag", "--", "sh", "-c", "while :; do echo line; done"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "2", "--tag", "--grace", "1000s", "--", "sh", "-c",
+                                "while :; do echo line; done"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         time.sleep(0.3)  # the pipe is full
         job.terminate()
         self.assertEqual(job.wait(WATCHDOG), 128 + signal.SIGTERM)

@@ -18,6 +18,7 @@ from traces import Traces
 FIVE_LINES = pathlib.Path(__file__).parents[3] / "examples" / "python" / "five_lines.py"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "STRETTO_JOB")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+RUN = [sys.executable, "-m", "stretto", "run", "--ranks"]
 LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 
 # What the five lines leave, as a line that names rank, replica and batches.
@@ -55,7 +56,7 @@ def train(rank, folder, end):
 
 """
 BY_SPAWN = "stretto.spawn(train, (sys.argv[1], sys.argv[2]), 3)\n"
-BY_TORCHRUN = "train(stretto.rank(), sys.argv[1], sys.argv[2])\n"
+BY_LAUNCHER = "train(stretto.rank(), sys.argv[1], sys.argv[2])\n"
 
 
 class Started:
@@ -66,8 +67,13 @@ class Started:
         script = folder / "script.py"
         script.write_text(text)
         kept = {name: value for name, value in os.environ.items() if name not in LAUNCHERS}
+        before = {
+            "torchrun": [*TORCHRUN, str(ranks)],
+            "run": [*RUN, str(ranks), "--", sys.executable],
+            "spawn": [sys.executable],
+        }
         self.process = subprocess.Popen(
-            [*([*TORCHRUN, str(ranks)] if launcher == "torchrun" else [sys.executable]), str(script), *arguments],
+            [*before[launcher], str(script), *arguments],
             env={**kept, **self.traces.environment, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -91,10 +97,10 @@ class Started:
         return self.process.returncode, out, errors
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
+@pytest.mark.parametrize("launcher", ["torchrun", "run", "spawn"])
 def test_five_lines_leave_equal_replicas_and_lose_nothing(tmp_path: pathlib.Path, launcher: str) -> None:
     by_spawn = f"import stretto\nHASHED = {HASHED!r}\nstretto.spawn(lambda rank: exec(HASHED, {{}}), ranks=4)\n"
-    with Started(tmp_path, launcher, HASHED if launcher == "torchrun" else by_spawn, ranks=4) as job:
+    with Started(tmp_path, launcher, by_spawn if launcher == "spawn" else HASHED, ranks=4) as job:
         job.traces.look_until(lambda: job.traces.num_memories >= 1 or job.process.poll() is not None)
         status, out, errors = job.end()
     assert status == 0, out + errors
@@ -103,19 +109,24 @@ def test_five_lines_leave_equal_replicas_and_lose_nothing(tmp_path: pathlib.Path
     assert sorted(re.findall(r"rank (\d) of 4: 400 batches", out)) == list("0123"), out
 
 
-ENDS = [("torchrun", "killed"), ("torchrun", "interrupted"), ("spawn", "exits"), ("spawn", "killed")]
-LONG_ENDS = [("torchrun", "raises"), ("spawn", "interrupted")]
+ENDS = [
+    *(("torchrun", "killed"), ("torchrun", "interrupted"), ("spawn", "exits"), ("spawn", "killed")),
+    *(("run", "killed"), ("run", "launcher killed")),
+]
+LONG_ENDS = [("torchrun", "raises"), ("spawn", "interrupted"), ("run", "exits"), ("run", "interrupted")]
 
 
 @pytest.mark.parametrize("launcher, end", [*ENDS, *(LONG_ENDS if LONG else [])])
 def test_nothing_is_left_of_a_job(tmp_path: pathlib.Path, launcher: str, end: str) -> None:
-    text = ENDLESS + (BY_TORCHRUN if launcher == "torchrun" else BY_SPAWN)
+    text = ENDLESS + (BY_SPAWN if launcher == "spawn" else BY_LAUNCHER)
     with Started(tmp_path, launcher, text, str(tmp_path), end) as job:
         under_way = [tmp_path / str(rank) for rank in range(3)]
         job.traces.look_until(lambda: all(path.exists() for path in under_way), seconds=300)
         assert job.traces.num_memories >= 1  # spawn() hands its call over in a piece of its own
         if end == "killed":
             os.kill(int(under_way[2].read_text()), signal.SIGKILL)
+        elif end == "launcher killed":
+            job.process.kill()
         elif end == "interrupted":  # as by Ctrl-C at a terminal, which the ranks of spawn() are kept from
             os.kill(job.process.pid, signal.SIGINT)
         else:
@@ -129,21 +140,29 @@ def test_nothing_is_left_of_a_job(tmp_path: pathlib.Path, launcher: str, end: st
             "interrupted": "KeyboardInterrupt",
         }
         assert said[end] in errors, errors
+    if launcher == "run":
+        ended = {"killed": 137, "launcher killed": -9, "exits": 3, "interrupted": 130}
+        assert status == ended[end], errors
+        said = {"killed": "stretto run: rank 2 of 3: killed by SIGKILL; the others are ended\n"}
+        assert said.get(end, "") in errors, errors
+        assert "torchrun" not in errors, errors
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
+@pytest.mark.parametrize("launcher", ["torchrun", "run", "spawn"])
 def test_nothing_is_left_of_a_job_that_is_killed_while_it_starts(tmp_path: pathlib.Path, launcher: str) -> None:
     """One process of it, be it a rank or not, at a random moment: while it is started, loads Torch, or ranks meet."""
     seed = int(time.time())
     print(f"seed {seed}")
     random_moments = random.Random(seed)
     for _ in range(10 if LONG else 1):
-        text = ENDLESS + (BY_TORCHRUN if launcher == "torchrun" else BY_SPAWN)
+        text = ENDLESS + (BY_SPAWN if launcher == "spawn" else BY_LAUNCHER)
         with Started(tmp_path, launcher, text, str(tmp_path), "killed") as job:
             job.traces.look_until(lambda: len(job.traces.processes()) >= 4 or job.process.poll() is not None)
             moment = time.monotonic() + random_moments.uniform(0, 4)
             job.traces.look_until(lambda: time.monotonic() >= moment)
-            ranks = sorted(set(job.traces.processes()) - {job.process.pid})
+            guard = "stretto run" if launcher == "run" else None  # what ends the ranks of a launcher that is killed
+            found = job.traces.processes().items()
+            ranks = sorted(pid for pid, command in found if pid != job.process.pid and not (guard and guard in command))
             os.kill(random_moments.choice(ranks), signal.SIGKILL)
             status, out, errors = job.end()
         assert status != 0, out + errors
