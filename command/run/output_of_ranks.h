@@ -24,7 +24,7 @@ class OutputOfRanks {
   /// Adds a rank, whose lines begin with `tag`. Throws Failure (Errc::io) where there are no pipes.
   Ends add(const std::string& tag);
 
-  /// What to wait for before pass_on().
+  /// The descriptors to wait for before pass_on().
   std::vector<pollfd> looked_at() const;
   /// Passes on as much as there is and as can be written. Returns whether that was anything.
   bool pass_on();

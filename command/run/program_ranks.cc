@@ -84,7 +84,7 @@ class RunningPrograms {
                     .own_sessions = true,
                     .grace_after_interrupt = job.grace,
                     .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
-                    .interrupted = [] {}}) {}
+                    .interrupted = [this] { interrupted(); }}) {}
 
   int run();
 
@@ -96,6 +96,7 @@ class RunningPrograms {
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
   void ended(int rank, int wait_status);
+  void interrupted() const;
   void end_what_is_left();
   void write_what_is_left();
   bool over() const { return failed_ || cannot_start_ != 0 || processes_.interrupted() != 0; }
@@ -140,9 +141,7 @@ void RunningPrograms::start(int rank) {
   const std::vector<char*> arguments = pointers_to(job_.program), environment = pointers_to(variables);
   const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
   starting_ = rank;
-  processes_
-      .start(rank, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); })
-      .or_throw();
+  processes_.start(rank, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); }).or_throw();
   to_parent.close();
   while (answer_.get() >= 0) {
     hear_start();
@@ -194,6 +193,11 @@ void RunningPrograms::ended(int rank, int wait_status) {
                   processes_.running() > 0 ? "; the others are ended" : ""));
   processes_.kill_within(job_.grace);
   processes_.send_all(SIGTERM);
+}
+
+void RunningPrograms::interrupted() const {
+  say(fmt::format("SIG{} is passed on to the ranks; a second signal kills them",
+                  sigabbrev_np(processes_.interrupted())));
 }
 
 /// Processes that ranks have started and left behind in their groups.

@@ -71,10 +71,10 @@ RankEnvironment::RankEnvironment(int ranks, const std::vector<std::string>& inhe
   for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"}) {
     common_.push_back(fmt::format("{}={}", variable, ranks));
   }
-  common_.insert(common_.end(), {"GROUP_RANK=0", "GROUP_WORLD_SIZE=1", "ROLE_NAME=default",
-                                 fmt::format("MASTER_ADDR={}", kAddress), fmt::format("MASTER_PORT={}", free_port()),
-                                 "TORCHELASTIC_RUN_ID=" + new_run_id(), "TORCHELASTIC_RESTART_COUNT=0",
-                                 "TORCHELASTIC_MAX_RESTARTS=0"});
+  common_.insert(common_.end(),
+                 {"GROUP_RANK=0", "GROUP_WORLD_SIZE=1", "ROLE_NAME=default", fmt::format("MASTER_ADDR={}", kAddress),
+                  fmt::format("MASTER_PORT={}", free_port()), "TORCHELASTIC_RUN_ID=" + new_run_id(),
+                  "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0"});
   if (!threads && ranks > 1) common_.push_back(fmt::format("OMP_NUM_THREADS={}", threads_of_a_rank(ranks)));
 }
 

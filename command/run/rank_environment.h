@@ -5,9 +5,9 @@
 
 namespace stretto::command {
 
-/// The environment of the ranks of one job of `stretto run`: that of the command, without what another launcher has said
-/// there about its own job, and with what torchrun sets, but for its store. By it torch.distributed, accelerate and
-/// Lightning find their places, and Stretto's ranks each other.
+/// The environment of the ranks of one job of `stretto run`: that of the command, without what another launcher has
+/// said there about its own job, and with what torchrun sets, but for its store. By it torch.distributed, accelerate
+/// and Lightning find their places, and Stretto's ranks each other.
 class RankEnvironment {
  public:
   /// `inherited`: NAME=VALUE entries. Throws Failure (Errc::io) where no port of this host is free.
@@ -23,7 +23,7 @@ class RankEnvironment {
 /// The entries of this process's own environment.
 std::vector<std::string> own_environment();
 
-/// What OMP_NUM_THREADS is set to where it is not set: the ranks' share of the cores.
+/// The ranks' share of the cores, to which OMP_NUM_THREADS is set where it is not.
 int threads_of_a_rank(int ranks);
 
 }  // namespace stretto::command

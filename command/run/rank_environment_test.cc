@@ -49,12 +49,28 @@ TEST(RankEnvironment, HasWhatTorchrunSetsButItsStore) {
 }
 
 TEST(RankEnvironment, NothingOfAnotherLauncherIsLeft) {
-  const RankEnvironment environment(
-      2, {"RANK=7", "WORLD_SIZE=9", "LOCAL_WORLD_SIZE=9", "GROUP_WORLD_SIZE=3", "MASTER_PORT=1", "MASTER_ADDR=far",
-          "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=other", "STRETTO_MEETING=far:1", "STRETTO_RANK=3",
-          "STRETTO_RANKS=4", "OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_RANK=1", "PMIX_NAMESPACE=x", "PMI_RANK=1",
-          "PMI_SIZE=2", "MPI_LOCALNRANKS=2", "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=0", "STRETTO_JOB=mine",
-          "OMP_NUM_THREADS=3", "SLURM_JOB_ID=5"});
+  const RankEnvironment environment(2, {"RANK=7",
+                                        "WORLD_SIZE=9",
+                                        "LOCAL_WORLD_SIZE=9",
+                                        "GROUP_WORLD_SIZE=3",
+                                        "MASTER_PORT=1",
+                                        "MASTER_ADDR=far",
+                                        "TORCHELASTIC_USE_AGENT_STORE=True",
+                                        "TORCHELASTIC_RUN_ID=other",
+                                        "STRETTO_MEETING=far:1",
+                                        "STRETTO_RANK=3",
+                                        "STRETTO_RANKS=4",
+                                        "OMPI_COMM_WORLD_SIZE=3",
+                                        "OMPI_COMM_WORLD_RANK=1",
+                                        "PMIX_NAMESPACE=x",
+                                        "PMI_RANK=1",
+                                        "PMI_SIZE=2",
+                                        "MPI_LOCALNRANKS=2",
+                                        "SLURM_STEP_NUM_TASKS=4",
+                                        "SLURM_PROCID=0",
+                                        "STRETTO_JOB=mine",
+                                        "OMP_NUM_THREADS=3",
+                                        "SLURM_JOB_ID=5"});
   const auto variables = variables_of(environment.of(1));
   for (const char* gone : {"TORCHELASTIC_USE_AGENT_STORE", "STRETTO_MEETING", "STRETTO_RANK", "STRETTO_RANKS",
                            "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE",

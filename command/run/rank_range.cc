@@ -20,7 +20,8 @@ RankRange parse_rank_range(std::string_view option, const std::string& text) {
   const RankRange range{
       .least = number(text.substr(0, colon)), .most = number(text.substr(colon + 1)), .is_range = true};
   if (range.least > range.most) {
-    reject(option, text, "expected the least number before the greatest", fmt::format("{}:{}", range.most, range.least));
+    reject(option, text, "expected the least number before the greatest",
+           fmt::format("{}:{}", range.most, range.least));
   }
   return range;
 }

@@ -22,16 +22,16 @@ struct RunCommand {
 
 void describe_run(CommandLine& line, RunCommand& command) {
   line.heading("The job");
-  line.option("--ranks", "N",
-              "How many processes of the program are started, from 1 to 1024. Must be given.",
+  line.option("--ranks", "N", "How many processes of the program are started, from 1 to 1024. Must be given.",
               [&command](std::string_view option, const std::string& text) {
                 command.range = parse_rank_range(option, text);
                 command.job.ranks = command.range.most;
               });
-  line.option("--grace", "TIME",
-              "So long ranks have to end by themselves, once one has failed or a signal has been passed on, before they "
-              "are killed. Less loses what they still write. Default 30s.",
-              into(command.job.grace, "5s"));
+  line.option(
+      "--grace", "TIME",
+      "So long ranks have to end by themselves, once one has failed or a signal has been passed on, before they "
+      "are killed. Less loses what they still write. Default 30s.",
+      into(command.job.grace, "5s"));
   line.heading("What ranks write");
   line.flag("--tag", "",
             "Each line begins with the rank that has written it, \"[rank 2] \", and comes out whole. Without it output "
@@ -44,7 +44,8 @@ void describe_run(CommandLine& line, RunCommand& command) {
       "A rank finds in its environment what torchrun sets: RANK, LOCAL_RANK, ROLE_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
       "ROLE_WORLD_SIZE, ROLE_NAME, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, "
       "TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_MAX_RESTARTS. By these torch.distributed, accelerate, Lightning and "
-      "programs of Stretto, in C++ and in Python, find each other. TORCHELASTIC_USE_AGENT_STORE is not set: there is no "
+      "programs of Stretto, in C++ and in Python, find each other. TORCHELASTIC_USE_AGENT_STORE is not set: there is "
+      "no "
       "store, and rank 0 opens its own at MASTER_PORT. What another launcher has said there is replaced.");
   line.note(
       "OMP_NUM_THREADS, where it is not set and there is more than one rank, is the ranks' share of the cores of this "
@@ -62,9 +63,10 @@ int run_ranks_of_a_program(const RunCommand& command) {
     throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
   }
   if (command.range.is_range) {
-    throw UsageError(fmt::format("--ranks {}:{}: members that change: not yet for programs of their own; expected one "
-                                 "number, as in --ranks {}",
-                                 command.range.least, command.range.most, command.range.most));
+    throw UsageError(
+        fmt::format("--ranks {}:{}: members that change: not yet for programs of their own; expected one "
+                    "number, as in --ranks {}",
+                    command.range.least, command.range.most, command.range.most));
   }
   return run_program_ranks(command.job, kName);
 }

@@ -36,8 +36,8 @@ constexpr const char* kByHandJob[] = {"STRETTO_MEETING"};
 constexpr const char* kMpirunJob[] = {"PMIX_NAMESPACE"};
 constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
-// By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too. `stretto
-// run` sets torchrun's, which whoever starts ranks inside its job sets anew, the name of the job among them.
+// By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
+// `stretto run` sets torchrun's, which whoever starts ranks inside its job sets anew, the name of the job among them.
 constexpr Starter kStarters[] = {
     {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, true, "STRETTO_MEETING"},
     {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true, "TORCHELASTIC_RUN_ID", kRunIdBegins},
@@ -183,8 +183,9 @@ bool launched_from_outside() {
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options) {
   const auto launched = find_launch();
   if (!launched) {
-    return Error{Errc::unavailable,
-                 "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
+    return Error{
+        Errc::unavailable,
+        "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
   return launched->place.shares_memory ? run_joined(*launched, main, options)
                                        : run_under_mpi(*launched, main, options.prepare);

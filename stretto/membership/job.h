@@ -135,13 +135,13 @@ std::uint64_t job_memory_bytes(const JobOptions& options);
 /// for a second.
 Result<JobResult> run_job(const JobOptions& options, const RankMain& main);
 
-/// The place of a process among those that mpirun, srun or torchrun has started together.
+/// The place of a process among those that `stretto run`, torchrun, mpirun or srun has started together.
 struct LaunchedRank {
   int rank = 0;              ///< 0 … ranks − 1
   int ranks = 1;             ///< of the job
   int local_ranks = 1;       ///< of these, on this host; `ranks` where the environment does not say
-  const char* starter = "";  ///< "mpirun", "srun", "torchrun"
-  /// launch() has the ranks meet in memory that they share (torchrun); else they speak MPI.
+  const char* starter = "";  ///< "stretto run", "torchrun", "mpirun", "srun"
+  /// launch() has the ranks meet in memory that they share (stretto run, torchrun); else they speak MPI.
   bool shares_memory = false;
 };
 /// By this process's environment; nothing where it stands alone. Where torchrun was started inside a job of mpirun or
@@ -152,16 +152,16 @@ std::optional<LaunchedRank> launched_rank();
 /// True in a process that something else has started as one of several ranks.
 bool launched_from_outside();
 
-/// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job whose ranks meet under torchrun, and
-/// where STRETTO_MEETING says where (join_job()). On rank 0 the reports of all ranks are there; elsewhere they are
-/// empty. A rank that does not return 0 ends this process, and with it the job: no return. Errc::unavailable where MPI
-/// is not built in, where ranks on several hosts have nowhere to meet, or where this process was started by something
-/// else; errors as join_job(). Of the options `prepare` counts, where ranks share memory `extra_bytes`, and where they
-/// are on several hosts `liveness` and `between`.
+/// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job whose ranks meet under `stretto run`
+/// and torchrun, and where STRETTO_MEETING says where (join_job()). On rank 0 the reports of all ranks are there;
+/// elsewhere they are empty. A rank that does not return 0 ends this process, and with it the job: no return.
+/// Errc::unavailable where MPI is not built in, where ranks on several hosts have nowhere to meet, or where this
+/// process was started by something else; errors as join_job(). Of the options `prepare` counts, where ranks share
+/// memory `extra_bytes`, and where they are on several hosts `liveness` and `between`.
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
 
 /// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as
-/// mpirun, srun or torchrun has started, run_job() where the program stands alone.
+/// `stretto run`, torchrun, mpirun or srun has started, run_job() where the program stands alone.
 Result<JobResult> launch(const JobOptions& options, const RankMain& main);
 
 class Bulletin;
@@ -187,10 +187,11 @@ struct JoinOptions {
   std::function<void()> look = {};
 };
 
-/// As whom this process joins the other ranks that torchrun, mpirun or srun has started with it: rank, ranks and job,
-/// found as launched_rank() finds its place. A job of one rank where the process stands alone. STRETTO_JOB is part of
-/// the job's name. Ranks on several hosts meet by STRETTO_MEETING, or by the store that torchrun's agent keeps. Throws
-/// UsageError as launched_rank(), and Failure (Errc::unavailable) where they have neither.
+/// As whom this process joins the other ranks that `stretto run`, torchrun, mpirun or srun has started with it: rank,
+/// ranks and job, found as launched_rank() finds its place. A job of one rank where the process stands alone.
+/// STRETTO_JOB is part of the job's name. Ranks on several hosts meet by STRETTO_MEETING, or by the store that
+/// torchrun's agent keeps. Throws UsageError as launched_rank(), and Failure (Errc::unavailable) where they have
+/// neither.
 JoinOptions join_options_by_environment();
 /// The meeting at rank 0's address that STRETTO_MEETING gives by hand, "host:port"; null where it gives none.
 std::shared_ptr<Bulletin> given_meeting(int rank, int ranks);

@@ -56,7 +56,7 @@ class JobProcesses {
   bool killing() const { return killing_; }         ///< a rank that dies from now on was killed from here
   /// Whether processes are there that a rank has started, in its group, and that it has not ended before its own end.
   bool left() const;
-  void send_all(int signal);          ///< to all ranks that run, and to what is left
+  void send_all(int signal);         ///< to all ranks that run, and to what is left
   void kill_within(Duration grace);  ///< all of these that are there then; of several times the first counts
 
  private:

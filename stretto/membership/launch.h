@@ -16,7 +16,8 @@ struct Launch {
 };
 std::optional<Launch> find_launch();
 
-/// The beginning of TORCHELASTIC_RUN_ID in ranks that `stretto run` has started, by which they are told from torchrun's.
+/// The beginning of TORCHELASTIC_RUN_ID in ranks that `stretto run` has started, by which they are told from
+/// torchrun's.
 inline constexpr std::string_view kRunIdBegins = "stretto-run-";
 
 /// Whether an environment variable says to a process that it is one of several, or of which job. Ranks that are started
