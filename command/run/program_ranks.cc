@@ -30,6 +30,7 @@ using namespace std::chrono_literals;
 constexpr int kNoSuchProgram = 127, kNotExecutable = 126;  // as shells have them
 constexpr Duration kLeftAfterKill = 1s;  // until what has been killed, and is not seen to be gone, is left alone
 constexpr Duration kUnread = 1s;         // without a reader, until output is dropped after a signal
+constexpr Duration kTellEvery = 1s;      // what is left behind that it is to end
 constexpr Duration kLookEvery = 20ms;    // at what ranks have left behind, which may end unheard
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
@@ -200,13 +201,18 @@ void RunningPrograms::interrupted() const {
                   sigabbrev_np(processes_.interrupted())));
 }
 
-/// Processes that ranks have started and left behind in their groups.
+/// Processes that ranks have started and left behind in their groups. A shell's child that has not yet become another
+/// program may lose a signal that the shell catches, so that they are told again.
 void RunningPrograms::end_what_is_left() {
   if (!processes_.left()) return;
-  processes_.send_all(SIGTERM);
   processes_.kill_within(job_.grace);
+  TimePoint tell_at = clock_.now();
   std::optional<TimePoint> end;
   while (processes_.left() && (!end || clock_.now() < *end)) {
+    if (clock_.now() >= tell_at) {
+      processes_.send_all(SIGTERM);
+      tell_at = clock_.now() + kTellEvery;
+    }
     watch_once(kLookEvery);
     if (processes_.killing() && !end) end = clock_.now() + kLeftAfterKill;
   }

@@ -214,7 +214,7 @@ class Ends(ProgramTest):
                 self.assertIn("stretto run: rank 0 had not ended: killed\n", said)
 
     def test_what_ranks_leave_behind_is_ended(self):
-        with Job(2, TELL + "exit 0") as job:  # without a trap, which a child has, too, until it becomes another program
+        with Job(2, TELL + "exit 0") as job:
             self.assertEqual(job.end(), (0, ""))
 
     def test_a_program_that_cannot_be_started(self):

@@ -111,7 +111,7 @@ def test_five_lines_leave_equal_replicas_and_lose_nothing(tmp_path: pathlib.Path
 
 ENDS = [
     *(("torchrun", "killed"), ("torchrun", "interrupted"), ("spawn", "exits"), ("spawn", "killed")),
-    *(("run", "killed"), ("run", "launcher killed")),
+    *(("run", "killed"), ("run", "launcher_killed")),
 ]
 LONG_ENDS = [("torchrun", "raises"), ("spawn", "interrupted"), ("run", "exits"), ("run", "interrupted")]
 
@@ -125,7 +125,7 @@ def test_nothing_is_left_of_a_job(tmp_path: pathlib.Path, launcher: str, end: st
         assert job.traces.num_memories >= 1  # spawn() hands its call over in a piece of its own
         if end == "killed":
             os.kill(int(under_way[2].read_text()), signal.SIGKILL)
-        elif end == "launcher killed":
+        elif end == "launcher_killed":
             job.process.kill()
         elif end == "interrupted":  # as by Ctrl-C at a terminal, which the ranks of spawn() are kept from
             os.kill(job.process.pid, signal.SIGINT)
@@ -141,7 +141,7 @@ def test_nothing_is_left_of_a_job(tmp_path: pathlib.Path, launcher: str, end: st
         }
         assert said[end] in errors, errors
     if launcher == "run":
-        ended = {"killed": 137, "launcher killed": -9, "exits": 3, "interrupted": 130}
+        ended = {"killed": 137, "launcher_killed": -9, "exits": 3, "interrupted": 130}
         assert status == ended[end], errors
         said = {"killed": "stretto run: rank 2 of 3: killed by SIGKILL; the others are ended\n"}
         assert said.get(end, "") in errors, errors
