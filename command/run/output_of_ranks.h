@@ -1,8 +1,10 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 

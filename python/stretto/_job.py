@@ -54,8 +54,8 @@ def init(
     """Joins the other ranks of the job; without effect in a process that has joined. Returns when all have come.
 
     The place is that which `rank` and `ranks` say, or else torch.distributed's process group where there is one, or
-    `stretto run`, torchrun, mpirun or srun in the environment, or that of a process alone. Ranks on several hosts meet by the store of
-    that group or of torchrun, or at STRETTO_MEETING=host:port, an address of rank 0's host.
+    `stretto run`, torchrun, mpirun or srun in the environment, or that of a process alone. Ranks on several hosts meet
+    by the store of that group or of torchrun, or at STRETTO_MEETING=host:port, an address of rank 0's host.
     `timeout`: seconds for the last rank to come; 60 on one host, 300 on several.
 
     Of ranks on several hosts, alike on all: `liveness`, seconds, at least 1, after which a host is lost of which

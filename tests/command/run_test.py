@@ -229,8 +229,8 @@ class Ends(ProgramTest):
                 result = stretto("run", "--ranks", 8, "--", program, cwd=folder)
                 self.assert_rejected(result, "stretto run: ", words, code=code)
             script.chmod(0o755)
-            self.assert_rejected(stretto("run", "--ranks", 8, "--", script), "the interpreter that its first line names",
-                                 code=127)
+            self.assert_rejected(stretto("run", "--ranks", 8, "--", script),
+                                 "the interpreter that its first line names", code=127)
 
     def test_bad_input(self):
         for ranks in ("0", "-1", "abc", "1025", ""):
@@ -280,7 +280,8 @@ class Tags(ProgramTest):
 
     def test_nobody_reads(self):
         """As behind `| head`: the ranks hear of it, and the command ends with them."""
-        job = subprocess.Popen([STRETTO, "run", "--ranks", "2", "--tag", "--", "sh", "-c", "while :; do echo line; done"],
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "2", "--tag", "--", "sh", "-c",
+                                "while :; do echo line; done"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertRegex(job.stdout.readline(), r"^\[rank \d\] line$")
         job.stdout.close()

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -60,14 +61,14 @@ def run(folder: pathlib.Path, ranks: int, text: str, environment: dict[str, str]
     )
 
 
-def lines_of(job: subprocess.Popen[str]) -> list[dict[str, object]]:
+def lines_of(job: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """Those of the ranks, in their order, once the job has ended."""
     try:
         out, errors = job.communicate(timeout=240)
     finally:
         job.kill()
     assert job.returncode == 0, out + errors
-    return sorted(map(json.loads, out.splitlines()), key=lambda line: int(line["rank"]))
+    return sorted(map(json.loads, out.splitlines()), key=lambda line: line["rank"])
 
 
 def test_torch_distributed_in_two_jobs_at_once(tmp_path: pathlib.Path) -> None:
