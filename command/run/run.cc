@@ -45,8 +45,7 @@ void describe_run(CommandLine& line, RunCommand& command) {
       "ROLE_WORLD_SIZE, ROLE_NAME, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, "
       "TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_MAX_RESTARTS. By these torch.distributed, accelerate, Lightning and "
       "programs of Stretto, in C++ and in Python, find each other. TORCHELASTIC_USE_AGENT_STORE is not set: there is "
-      "no "
-      "store, and rank 0 opens its own at MASTER_PORT. What another launcher has said there is replaced.");
+      "no store, and rank 0 opens its own at MASTER_PORT. What another launcher has said there is replaced.");
   line.note(
       "OMP_NUM_THREADS, where it is not set and there is more than one rank, is the ranks' share of the cores of this "
       "host, at least 1. (torchrun sets 1.) Rank 0 has the command's standard input; that of the others is empty.");
