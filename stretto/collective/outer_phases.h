@@ -45,6 +45,9 @@ class OuterPhases {
     models_.copy(PhaseModel::anchor, PhaseModel::weights);
   }
 
+  /// Instead of begin(), on a rank that takes the model over from another one, with its outer model: so do the weights.
+  void begin_with_outer() { take_outer(); }
+
   /// A phase of at least one step ends: writes its pseudo-gradient to `to`, which the caller then deposits.
   void end_phase(Contribution& to) {
     models_.subtract(to, defect(Defect::anchor_is_newest_outer_model) ? PhaseModel::outer : PhaseModel::anchor);

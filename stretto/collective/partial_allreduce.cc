@@ -45,8 +45,7 @@ class PartialAllreduce::Impl {
 
 namespace {
 
-constexpr std::uint64_t kMostBatchesOfAChangingMember = 1000;  // headers count up to 65,535 of some deposits
-constexpr int kLargestLag = 1000;                              // so many results are kept
+constexpr int kLargestLag = 1000;  // so many results are kept
 
 std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets, ReduceOp op) {
   if (buckets.empty()) throw UsageError("a partial allreduce needs at least one bucket");
@@ -168,9 +167,9 @@ void PartialAllreduce::Impl::note_facts(Contribution& contribution, const Deposi
     throw UsageError("a deposit of 0 batches: deposit only what has been computed");
   }
   if (draining) throw UsageError("deposit() after finish(): this rank has said that it has no more batches");
-  if (rounds.options().members_change && info.batches > kMostBatchesOfAChangingMember) {
+  if (rounds.options().members_change && info.batches > PartialOptions::kMostBatchesOfAChangingMember) {
     throw UsageError(text("a deposit of ", info.batches, " batches where the members of the job may change: expected ",
-                          kMostBatchesOfAChangingMember, " at most"));
+                          PartialOptions::kMostBatchesOfAChangingMember, " at most"));
   }
   if (&contribution != filling) {
     throw UsageError(text("deposit() of set ", contribution.index(),

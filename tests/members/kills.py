@@ -16,6 +16,7 @@ import tempfile
 import time
 
 ALGORITHMS = ["sync", "eager-quorum", "eager-solo", "eager-majority", "eager-deadline:1,1ms"]
+ALGORITHMS += ["diloco", "diloco:quorum", "local:quorum", "local:solo"]
 WATCHDOG = 120  # seconds, where a job takes about three
 
 

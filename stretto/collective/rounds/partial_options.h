@@ -42,6 +42,8 @@ struct PartialOptions {
   /// PartialAllreduce::take_out() and put_in() carry the deposits there. Keeps 2W results in place of W, and does not
   /// fail where a rank is lost. Not with delivery latest, buckets_per_round, or deposits bucket by bucket.
   bool members_change = false;
+  /// So many batches a deposit has then at most: headers count up to 65,535 of some deposits.
+  static constexpr std::uint64_t kMostBatchesOfAChangingMember = 1000;
   /// With members_change: rounds of the job that were complete before this world. Results and their headers are
   /// numbered on from there.
   Round rounds_before = 0;

@@ -69,7 +69,10 @@ void check_simulation(const TrainOptions& o) {
 std::function<Policy(int)> policy_of_members(const Algorithm& algorithm, bool quorum_given) {
   return [algorithm, quorum_given](int ranks) {
     Policy policy = algorithm.policy;
-    if (algorithm.argument.empty() && !quorum_given) policy = algorithm.recipe->policy("", ranks, 0);
+    const bool is_half = algorithm.argument == "quorum";  // of diloco:quorum
+    if (is_half || (algorithm.argument.empty() && !quorum_given)) {
+      policy = algorithm.recipe->policy(algorithm.argument, ranks, 0);
+    }
     policy.quorum = std::min(policy.quorum, static_cast<std::uint32_t>(ranks));
     return policy;
   };
@@ -86,8 +89,14 @@ void check_members(const RunPlan& plan, const TaskFacts& facts) {
   require(o.least <= o.ranks, "ranks", range, "MIN:MAX, of which the first is not above the second, as in 2:8");
   require(o.ranks <= RoundHeader::kMaxNamedRanks, "ranks", range,
           text("at most ", RoundHeader::kMaxNamedRanks, ": headers name who has brought what").c_str());
-  if (!plan.algorithm.recipe->carried) {
-    refuse(text("algorithm '", o.algorithm, "'"), "one whose rounds go on where members change, sync or an eager one");
+  if (!carries(*plan.algorithm.recipe, plan.algorithm.policy)) {
+    refuse(text("algorithm '", o.algorithm, "'"),
+           "one whose rounds go on where members change: sync, an eager one, diloco, or local with a policy, as in "
+           "local:quorum");
+  }
+  const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
+  if (plan.algorithm.recipe->local_steps != 0 && o.sync_every > most) {
+    refuse(text("sync-every ", o.sync_every), text("at most ", most, ", since rounds count the batches of each rank"));
   }
   if (o.algorithm_options.given("ordering")) refuse("an ordering", "none: it is agreed upon among all ranks");
   if (o.algorithm_options.word("rounds", "one") != "one") refuse("rounds per-bucket", "rounds of all buckets");

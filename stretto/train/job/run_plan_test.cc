@@ -252,5 +252,28 @@ TEST(RunPlan, AnAlgorithmOfOnesOwnKeepsItsOwnOptionsAlone) {
   EXPECT_EQ(plan.recipe.algorithm.to_string(), "planned-share=0.25");
 }
 
+TEST(RunPlan, WhereMembersChangeAQuorumIsOfThoseThatAreThere) {
+  const auto quorum_of_three = [](const char* algorithm) {
+    return plan_run({.algorithm = algorithm, .ranks = 8, .least = 1}, facts()).policy_of(3);
+  };
+  for (const char* algorithm : {"eager-quorum", "diloco:quorum", "local:quorum"}) {
+    EXPECT_EQ(quorum_of_three(algorithm), Policy::at_least(2)) << algorithm;
+  }
+  EXPECT_EQ(quorum_of_three("local:quorum:2"), Policy::at_least(2));
+  EXPECT_EQ(quorum_of_three("diloco:quorum:6"), Policy::at_least(3)) << "there are no more";
+  EXPECT_EQ(quorum_of_three("diloco"), Policy::full());
+}
+
+TEST(RunPlan, RefusesByNameWhatDoesNotGoOnWhereMembersChange) {
+  for (const char* algorithm : {"local", "wagma", "wagma-quorum"}) {
+    EXPECT_THAT(complaint({.algorithm = algorithm, .ranks = 4, .least = 2}),
+                HasSubstr(text("ranks 2:4 with algorithm '", algorithm, "': expected one whose rounds go on")));
+  }
+  EXPECT_EQ(complaint({.algorithm = "local:solo", .ranks = 4, .least = 2, .sync_every = 1000}), "");
+  EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .least = 2, .sync_every = 1001}),
+            "ranks 2:4 with sync-every 1001: expected at most 1000, since rounds count the batches of each rank");
+  EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .sync_every = 1001}), "");
+}
+
 }  // namespace
 }  // namespace stretto

@@ -418,7 +418,11 @@ bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
-      if (rounds) return true;
+      if (rounds && (account_ == nullptr || !meeting_->interrupted())) return true;
+      if (rounds) {  // what ranks do together at a full round was cut off
+        follow();
+        return after == AfterChange::again;
+      }
       if (rounds.error().code == Errc::members_changed && account_ != nullptr) {
         follow();
         if (after == AfterChange::not_again) return false;

@@ -59,7 +59,6 @@ bool Session::begin_in_world() {
                   " rounds in a world after ", before);
     if (!of_this_world_) {
       next = make_recipe();
-      if (const std::string state = recipe_->state(); !state.empty()) next->set_state(state);
       // Deposits put into a world that was left before it began are in its first round, where that counts.
       const bool counted = left_unbegun_ && *left_unbegun_ < before;
       if (account_->has_begun() && !counted) {
@@ -72,7 +71,10 @@ bool Session::begin_in_world() {
     left_unbegun_ = std::min(left_unbegun_.value_or(before), before);
     return false;
   }
-  if (next != nullptr) recipe_.swap(next);
+  if (next != nullptr) {
+    next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    recipe_.swap(next);
+  }
   account_->begun(*recipe_->carried_sums());
   next.reset();  // of a world before: from now on nobody asks what it holds
   of_this_world_ = true;
@@ -97,7 +99,11 @@ void Session::learn() {
   meeting_->broadcast_optimizer(*driver_, from, mine);
   const std::string account = meeting_->broadcast_text(
       *driver_, [this] { return account_->text(); }, from);
-  if (mine) account_->learned(account);
+  const std::string beside = meeting_->broadcast_text(
+      *driver_, [this] { return recipe_->carried_sums()->model_beside(); }, from);
+  if (!mine) return;
+  recipe_->carried_sums()->take_over(beside);
+  account_->learned(account);
 }
 
 void Session::fetch() {

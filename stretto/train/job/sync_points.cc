@@ -24,7 +24,7 @@ SyncPoints::SyncPoints(const Context& context)
                                                 : DispenserPosition(context.plan.options.ranks)) {}
 
 bool SyncPoints::due(const RoundResult& result, std::uint64_t applied) {
-  if (context_.session.catches_up()) return false;
+  if (context_.session.catches_up() || context_.session.meeting().interrupted()) return false;
   if (result.policy.kind != Policy::Kind::full) return false;
   if (context_.plan.algorithm.policy.kind != Policy::Kind::full) return true;  // it is full for no other reason
   return compare_every_ != 0 && applied / compare_every_ > compared_at_ / compare_every_;

@@ -35,7 +35,7 @@ std::string OuterOptimizer::state() const {
   return out;
 }
 
-void OuterOptimizer::set_state(const std::string& state) {
+void OuterOptimizer::set_state(std::string_view state) {
   if (state.size() != bytes()) {
     throw Failure({Errc::bad_input, text("outer momentum of ", state.size(), " bytes, expected ", bytes())});
   }
@@ -109,7 +109,9 @@ PartialOptions partial_options(const RecipeOptions& options, const Variant& vari
           .order = options.policy.kind == Policy::Kind::full ? SumOrder::fixed : options.order,
           .seed = options.seed,
           .batches_before = options.batches_before,
-          .seats = options.seats};
+          .seats = options.seats,
+          .members_change = options.members_change,
+          .rounds_before = options.rounds_before};
 }
 
 /// The models of a rank, for OuterPhases: the weights are the replica's.
@@ -149,6 +151,32 @@ class Models {
     }
   }
 
+  /// Anchor, outer model and momentum from those of the same replica that are not used any more.
+  void go_on_from(Models& before) {
+    beside_.swap(before.beside_);
+    optimizer_.go_on_from(before.optimizer_);
+  }
+  /// Outer momentum and outer model.
+  std::string outer() const {
+    std::string all = optimizer_.state();
+    for (const auto& bucket : beside_[1]) all.append(reinterpret_cast<const char*>(bucket.data()), bucket.size());
+    return all;
+  }
+  /// Sets both to what outer() of the same model gave.
+  void set_outer(std::string_view all) {
+    const std::uint64_t bytes = optimizer_.bytes();  // of a model
+    if (all.size() != 2 * bytes) {
+      throw Failure(
+          {Errc::bad_input, text("outer model and momentum of ", all.size(), " bytes, expected ", 2 * bytes)});
+    }
+    optimizer_.set_state(all.substr(0, bytes));
+    all.remove_prefix(bytes);
+    for (auto& bucket : beside_[1]) {
+      std::memcpy(bucket.data(), all.data(), bucket.size());
+      all.remove_prefix(bucket.size());
+    }
+  }
+
   /// Those behind the next subtract().
   void set_samples(std::uint64_t samples) { samples_ = samples; }
   OuterOptimizer& optimizer() { return optimizer_; }
@@ -181,7 +209,7 @@ class Models {
   std::uint64_t samples_ = 0;
 };
 
-class Diloco final : public Recipe {
+class Diloco final : public Recipe, private CarriedSums {
  public:
   Diloco(const RecipeContext& context, const Variant& variant)
       : context_(context),
@@ -218,7 +246,10 @@ class Diloco final : public Recipe {
   }
 
   Result<int> advance(Driver& driver, TimePoint deadline) override {
-    if (steps_ != 0) return 0;  // in the middle of a phase
+    if (steps_ != 0) {  // in the middle of a phase
+      if (context_.engine.frozen()) return Error{Errc::members_changed, "the members of the job change", -1};
+      return 0;
+    }
     auto rounds =
         collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) phases_.exchanged();
@@ -262,8 +293,31 @@ class Diloco final : public Recipe {
   /// Where all ranks are at the same full round the outer model and the anchor are the weights.
   std::string state() const override { return models_.optimizer().state(); }
   void set_state(const std::string& state) override { models_.optimizer().set_state(state); }
+  CarriedSums* carried_sums() override { return context_.options.members_change ? this : nullptr; }
 
  private:
+  PartialAllreduce& carried() override { return *collective_; }
+  void apply_fetched(Driver&, const RoundResult& result) override {
+    begin();
+    move(result);
+    count(result);
+  }
+  /// A phase under way goes on. Its base will be the rounds before this world, which its deposit cannot know less of.
+  void go_on_from(CarriedSums& before) override {
+    auto& recipe = static_cast<Diloco&>(before);
+    models_.go_on_from(recipe.models_);
+    begun_ = recipe.begun_;
+    steps_ = recipe.steps_;
+    since_ = recipe.since_;
+  }
+  std::string model_beside() const override { return begun_ ? models_.outer() : std::string(); }
+  void take_over(const std::string& model_beside) override {
+    if (model_beside.empty()) return;
+    models_.set_outer(model_beside);
+    phases_.begin_with_outer();
+    begun_ = true;
+  }
+
   /// The weights of rank 0, or of a checkpoint, are there before the first step only.
   void begin() {
     if (!std::exchange(begun_, true)) phases_.begin();
@@ -289,11 +343,27 @@ class Diloco final : public Recipe {
   }
 
   void apply(Driver& driver, const RoundResult& result) {
+    move(result);
+    if (result.policy.kind == Policy::Kind::full && !result.empty()) average_state(driver);
+    count(result);
+  }
+
+  void move(const RoundResult& result) {
     if (!result.empty()) context_.listener.before(result);
     phases_.apply(result);
-    if (result.policy.kind == Policy::Kind::full && !result.empty()) state_.run(driver);
+  }
+
+  void count(const RoundResult& result) {
     batches_ += result.header->batches;
     context_.listener.after(result);
+  }
+
+  void average_state(Driver& driver) {
+    try {
+      state_.run(driver);
+    } catch (const Failure& failure) {
+      if (failure.error().code != Errc::members_changed) throw;  // else ranks meet again at the next full round
+    }
   }
 
   const RecipeContext context_;

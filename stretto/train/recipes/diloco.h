@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stretto/kernel/bucket.h"
@@ -32,7 +33,9 @@ class OuterOptimizer {
   /// The velocities of all buckets, one after another, as they lie in memory.
   std::string state() const;
   /// Takes over what state() of one over the same buckets gave. Throws Failure (Errc::bad_input) for another length.
-  void set_state(const std::string& state);
+  void set_state(std::string_view state);
+  /// The same from one over the same buckets that is not used any more.
+  void go_on_from(OuterOptimizer& before) { velocity_.swap(before.velocity_); }
   /// Memory held.
   std::uint64_t bytes() const;
 

@@ -1,13 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/membership/rank_over_transport.h"
+#include "stretto/simulate/virtual_ranks.h"
 #include "stretto/train/recipes/diloco.h"
+#include "stretto/train/recipes/recipes.h"
 #include "stretto/train/testing/bytes.h"
+#include "stretto/train/testing/two_numbers.h"
 
 namespace stretto {
 namespace {
@@ -97,6 +102,96 @@ TEST(OuterOptimizer, RefusesWhatIsNoOuterStep) {
   EXPECT_THAT(complaint({.lr = 0}), HasSubstr("outer-lr 0: expected a number above 0"));
   EXPECT_THAT(complaint({.lr = 1e60}), HasSubstr("outer-lr 1e+60"));
   EXPECT_EQ(complaint({.lr = 1, .momentum = 0}), "");
+}
+
+/// Counts the batches that rounds have brought.
+struct Batches final : RoundListener {
+  void before(const RoundResult&) override {}
+  void after(const RoundResult& result) override { number += result.header->batches; }
+  std::uint64_t number = 0;
+};
+
+/// A rank alone under DiLoCo, where members of its job may change, with phases of two steps.
+struct DilocoRank {
+  explicit DilocoRank(RankOverTransport& rank)
+      : engine(rank.world().engine()), driver(rank.world().driver()), meeting(engine, replica) {
+    const RecipeOptions options{.policy = Policy::full(), .local_steps = 2, .members_change = true};
+    recipe = find_recipe("diloco")->make({replica, engine, meeting, batches, options});
+  }
+
+  Result<int> step() {
+    recipe->begin_step(1, Duration(0));
+    replica.backward(0, 1);
+    replica.backward(1, -3);
+    EXPECT_EQ(recipe->end_backward(), std::nullopt);
+    recipe->deposit(Duration(0));
+    return recipe->advance(driver, driver.deadline(std::chrono::seconds(10)));
+  }
+  void steps(int number) {
+    for (int i = 0; i < number; ++i) EXPECT_TRUE(step().ok());
+  }
+  void takes_weights_of(DilocoRank& other) {
+    for (const std::size_t i : {0, 1}) replica.number(i) = other.replica.number(i);
+  }
+  CarriedSums& sums() { return *recipe->carried_sums(); }
+
+  Engine& engine;
+  Driver& driver;
+  TwoNumbers replica{0};
+  Batches batches;
+  Meeting meeting;
+  std::unique_ptr<Recipe> recipe;
+};
+
+void alone(const std::function<void(RankOverTransport& rank)>& run) {
+  SimulatedCluster cluster(1, {}, 1);
+  VirtualRanks(cluster).run([&](VirtualRank& place) {
+    RankOverTransport rank(place.transport(), place.clock(), &place);
+    place.drive_engine(&rank.world().engine());
+    run(rank);
+    place.drive_engine(nullptr);
+  });
+}
+
+TEST(DilocoInAnotherWorld, GoesOnInTheMiddleOfAPhase) {
+  alone([](RankOverTransport& rank) {
+    DilocoRank whole(rank), before(rank), after(rank);
+    whole.steps(6);
+    before.steps(3);
+    after.takes_weights_of(before);  // a rank has one replica, which stays
+    after.sums().go_on_from(before.sums());
+    after.steps(3);
+    EXPECT_EQ(after.replica.numbers(), whole.replica.numbers());
+    EXPECT_EQ(before.batches.number + after.batches.number, 6u);
+  });
+}
+
+TEST(DilocoInAnotherWorld, ARankThatComesInBeginsWithTheOuterModel) {
+  alone([](RankOverTransport& rank) {
+    DilocoRank whole(rank), holder(rank), learner(rank);
+    EXPECT_EQ(holder.sums().model_beside(), "");  // its weights are
+    whole.steps(2);
+    holder.steps(3);
+    EXPECT_NE(holder.replica.numbers(), whole.replica.numbers());
+    learner.takes_weights_of(holder);  // as a session broadcasts them
+    learner.sums().take_over(holder.sums().model_beside());
+    EXPECT_EQ(learner.replica.numbers(), whole.replica.numbers());
+    whole.steps(2);
+    learner.steps(2);
+    EXPECT_EQ(learner.replica.numbers(), whole.replica.numbers());
+    EXPECT_THROW(learner.sums().take_over("too short"), Failure);
+  });
+}
+
+TEST(DilocoInAnotherWorld, AChangeIsNoticedInTheMiddleOfAPhase) {
+  alone([](RankOverTransport& rank) {
+    DilocoRank one(rank);
+    one.steps(2);
+    one.engine.freeze();
+    const Result<int> rounds = one.step();
+    ASSERT_FALSE(rounds.ok());
+    EXPECT_EQ(rounds.error().code, Errc::members_changed);
+  });
 }
 
 }  // namespace

@@ -114,6 +114,14 @@ class CarriedSums {
   virtual PartialAllreduce& carried() = 0;
   /// Applies a round that this rank lacked when its world ended, in order, without a call of a collective.
   virtual void apply_fetched(Driver& driver, const RoundResult& result) = 0;
+  /// Goes on from the recipe of the world before, of the same algorithm, with all that it has beside its deposits:
+  /// Recipe::state(), and this rank's own steps that are in no deposit yet. `before` is not used any more then.
+  virtual void go_on_from(CarriedSums& /*before*/) {}
+  /// The model of all ranks, after the rounds applied here, as far as weights, optimizer and buffers of this rank's
+  /// replica do not have it: for a rank that takes it over from this one. Empty: they do.
+  virtual std::string model_beside() const { return {}; }
+  /// Takes over what model_beside() has given elsewhere, after the replica has those three.
+  virtual void take_over(const std::string& /*model_beside*/) {}
 };
 
 class OrderedGradients;

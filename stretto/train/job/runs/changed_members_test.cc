@@ -106,7 +106,15 @@ INSTANTIATE_TEST_SUITE_P(All, EachAlgorithm,
                                                                     {"eager-majority", 0},
                                                                     {"eager-majority", 2},
                                                                     {"eager-deadline:3,1ms", 0},
-                                                                    {"eager-deadline:2,adaptive", 1}}));
+                                                                    {"eager-deadline:2,adaptive", 1},
+                                                                    {"diloco", 0},
+                                                                    {"diloco", 1},
+                                                                    {"diloco:quorum", 0},
+                                                                    {"diloco:quorum:3", 1},
+                                                                    {"diloco:solo", 2},
+                                                                    {"local:quorum", 0},
+                                                                    {"local:majority", 1},
+                                                                    {"local:deadline:2,1ms", 0}}));
 
 TEST_F(ChangedMembers, AnyRankMayTakeOverWhatRankZeroDoesForAll) {
   const TrainOptions options{
