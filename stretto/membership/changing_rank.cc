@@ -64,6 +64,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
 
   const View& view() const override { return member_.view(); }
   MemberNumber number() const override { return member_.number(); }
+  int most() const override { return options_.most; }
   bool changing() const override { return changing_.load(std::memory_order_acquire); }
   void holds(std::function<Holding()> holding) override {
     const std::lock_guard lock(mutex_);

@@ -19,6 +19,7 @@ struct ChangingRankOptions {
   std::uint16_t port = 0;
   Token token{};                                     ///< of the job
   MemberNumber number = 0;                           ///< that no process of the job has had before
+  int most = 1;                                      ///< Changes::most()
   std::map<std::string, std::string> terms = {};     ///< View::terms
   std::function<bool()> interrupted = {};            ///< RankContext::interrupted(); empty: never
   std::function<void(const RankMessage&)> say = {};  ///< is given what the rank reports and complains of; there is one

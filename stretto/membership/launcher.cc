@@ -233,6 +233,7 @@ void Launcher::live(int rank, int pipe) {
                                                .port = static_cast<std::uint16_t>(port.load()),
                                                .token = token_,
                                                .number = static_cast<MemberNumber>(rank),
+                                               .most = options_.ranks,
                                                .interrupted = [this] { return memory_.interrupted(); },
                                                .say = say});
       run(*context);

@@ -143,6 +143,23 @@ void Ledger::add(std::uint64_t round, std::uint64_t policy, const RoundHeader& h
   if (waiting.unknown > 0) ++num_waiting_;
 }
 
+void Ledger::grow(int ranks) {
+  const int before = this->ranks();
+  if (ranks <= before) return;
+  accounts_.resize(static_cast<std::size_t>(ranks));
+  last_arrival_.resize(accounts_.size());
+  for (Waiting& waiting : waiting_) {
+    const Waiting old = waiting;
+    waiting.arrived = waiting.drained = RankSet(ranks);
+    waiting.waits.resize(accounts_.size(), -1);
+    for (int rank = 0; rank < before; ++rank) {
+      if (old.arrived.contains(rank)) waiting.arrived.insert(rank);
+      if (old.drained.contains(rank)) waiting.drained.insert(rank);
+    }
+    for (int rank = before; rank < ranks; ++rank) waiting.drained.insert(rank);  // it was not there
+  }
+}
+
 /// For as many as there may be: a round allocates nothing.
 void Ledger::make_room() {
   const std::size_t ranks = accounts_.size();

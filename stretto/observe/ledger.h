@@ -91,6 +91,9 @@ class Ledger {
   /// travels. Requires: rounds come in order, of a job of as many ranks. After close() they begin anew.
   void add(std::uint64_t round, std::uint64_t policy, const RoundHeader& header, double seconds);
 
+  /// The job has had members of more numbers: from now on headers are of so many. Without effect where there are.
+  void grow(int ranks);
+
   /// Books the waits at the last rounds, as far as they are known. Call when no more rounds come, or when their numbers
   /// begin again with 0.
   void close();

@@ -66,6 +66,7 @@ void DistributedOptimizer::Impl::follow(std::shared_ptr<torch::optim::LRSchedule
     throw UsageError(text("follow() beside lr-schedule '", loop_.options().lr_schedule, "': expected one of the two"));
   }
   if (loop_.stepped()) throw UsageError("follow() after step(): expected before the first");
+  if (loop_.session().members_change()) throw UsageError("follow() where members of the job change: not yet");
   schedulers_.add(std::move(scheduler), every != 0 ? every : static_cast<std::uint64_t>(loop_.session().ranks()));
   loop_.take_options();
 }
@@ -99,22 +100,30 @@ Batches DistributedOptimizer::Impl::batches(std::uint64_t samples, int batch, co
     throw UsageError(o.bucketed ? "bucketed without lengths: expected those of all samples"
                                 : "lengths without bucketed: they have no effect; expected both");
   }
-  const std::string data =
-      o.data.empty()
-          ? std::string(default_data(*loop_.session_options().recipe, loop_.session_options().recipe_options.policy))
-          : o.data;
-  return Batches(batches_.make(loop_.session().driver(),
-                               {.samples = samples,
-                                .batch = batch,
-                                .ranks = loop_.session().ranks(),
-                                .steps = o.steps,
-                                .epochs = o.steps != 0 ? 0 : o.epochs,
-                                .seed = o.seed + loop_.environment().seed,
-                                .lengths = o.lengths,
-                                .bucketed = o.bucketed,
-                                .labels = o.labels,
-                                .labels_a_rank = labels_a_rank(data)},
-                               parse_sharing(data)));
+  Session& session = loop_.session();
+  const RecipeInfo& recipe = *loop_.session_options().recipe;
+  std::string data = o.data;
+  if (data.empty()) {
+    data = session.members_change() ? "shared" : default_data(recipe, loop_.session_options().recipe_options.policy);
+  }
+  const auto pool = batches_.make(session.driver(),
+                                  {.samples = samples,
+                                   .batch = batch,
+                                   .ranks = session.most_ranks(),
+                                   .steps = o.steps,
+                                   .epochs = o.steps != 0 ? 0 : o.epochs,
+                                   .seed = o.seed + loop_.environment().seed,
+                                   .lengths = o.lengths,
+                                   .bucketed = o.bucketed,
+                                   .labels = o.labels,
+                                   .labels_a_rank = labels_a_rank(data)},
+                                  parse_sharing(data));
+  pool->at_end([this] {
+    if (loop_.drain()) return true;
+    loop_.begin_step();
+    return false;
+  });
+  return Batches(pool);
 }
 
 bool DistributedOptimizer::Impl::save(const std::string& folder) {

@@ -32,8 +32,8 @@ int run_ranks(JobOptions options, const RankMain& main) {
     const auto job = launch(options, main);
     if (!job) return complain(job.error().message, kNotStarted);
     if (job->interrupted) return complain("interrupted", kInterrupted);
-    if (job->first_lost >= 0) return kLostRank;
-    return job->ok() ? kGood : kFailed;
+    if (job->ok()) return kGood;
+    return job->first_lost >= 0 ? kLostRank : kFailed;
   } catch (const UsageError& error) {
     return complain(error.what(), kNotStarted);
   }

@@ -9,6 +9,7 @@ namespace stretto {
 /// The environment variable STRETTO_RANKS overrides the number where the program stands alone.
 /// Each rank gets its share of the cores first (share_torch_threads), then options.prepare. LibTorch may have been used
 /// before, to load data for instance: the memory of this process is there in every rank.
+/// With options.least the job goes on without ranks that are lost (docs/elastic.md).
 /// Returns the exit status for main(): 0, or 1 where a rank has failed, 2 for a job that cannot be started, 3 where a
 /// rank was lost, 130 after SIGINT or SIGTERM. Prints one line on stderr that says why. To get the reports of the ranks
 /// call launch() instead.

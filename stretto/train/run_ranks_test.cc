@@ -5,6 +5,7 @@
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
@@ -70,6 +71,28 @@ TEST_F(RunRanksTest, LeavesTheNumberOfThreadsToTheEnvironment) {
   at::set_num_threads(3);
   EXPECT_EQ(run_ranks({.ranks = num_cores() + 1}, [](RankContext&) { return at::get_num_threads() == 3 ? 0 : 1; }), 0);
   unsetenv("OMP_NUM_THREADS");
+}
+
+/// Every batch is applied once, and the program has done what it was to do.
+TEST_F(RunRanksTest, GoesOnWithoutALostRank) {
+  constexpr std::uint64_t kSamples = 400;
+  const auto train = [](RankContext& rank) {
+    const bool dies = rank.rank() == 1;
+    torch::nn::Linear net(1, 1);
+    const auto sgd = std::make_shared<torch::optim::SGD>(net->parameters(), 1e-4);
+    DistributedOptimizer optimizer(rank, net.ptr(), sgd, {.algorithm = "eager-quorum"});
+    for (const Batch& batch : optimizer.batches(kSamples, 4, {.epochs = 2})) {
+      if (dies && optimizer.steps() == 10) ::raise(SIGKILL);
+      net->forward(at::full({static_cast<std::int64_t>(batch.samples.size()), 1}, 1.0)).pow(2).mean().backward();
+      optimizer.step();
+    }
+    optimizer.finish();
+    const bool all = optimizer.batches_applied() == 200 && optimizer.ledger().batches() == 200;
+    return all && optimizer.replicas_identical() ? 0 : 1;
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_ranks({.ranks = 3, .least = 1}, train), 0);
+  EXPECT_EQ(captured_stderr(), "stretto: rank 1 is lost: killed by SIGKILL; the others go on\n");
 }
 
 /// The status of a program, and the one line that says why.

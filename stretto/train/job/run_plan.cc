@@ -65,19 +65,6 @@ void check_simulation(const TrainOptions& o) {
           "a run without gradients; with them the model has layers");
 }
 
-/// Half of those that are there, or as many as were asked for, if they are there.
-std::function<Policy(int)> policy_of_members(const Algorithm& algorithm, bool quorum_given) {
-  return [algorithm, quorum_given](int ranks) {
-    Policy policy = algorithm.policy;
-    const bool is_half = algorithm.argument == "quorum";  // of diloco:quorum
-    if (is_half || (algorithm.argument.empty() && !quorum_given)) {
-      policy = algorithm.recipe->policy(algorithm.argument, ranks, 0);
-    }
-    policy.quorum = std::min(policy.quorum, static_cast<std::uint32_t>(ranks));
-    return policy;
-  };
-}
-
 // What else ranks share cannot go on in a world of other members.
 void check_members(const RunPlan& plan, const TaskFacts& facts) {
   const TrainOptions& o = plan.options;
@@ -89,17 +76,7 @@ void check_members(const RunPlan& plan, const TaskFacts& facts) {
   require(o.least <= o.ranks, "ranks", range, "MIN:MAX, of which the first is not above the second, as in 2:8");
   require(o.ranks <= RoundHeader::kMaxNamedRanks, "ranks", range,
           text("at most ", RoundHeader::kMaxNamedRanks, ": headers name who has brought what").c_str());
-  if (!carries(*plan.algorithm.recipe, plan.algorithm.policy)) {
-    refuse(text("algorithm '", o.algorithm, "'"),
-           "one whose rounds go on where members change: sync, an eager one, diloco, or local with a policy, as in "
-           "local:quorum");
-  }
-  const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
-  if (plan.algorithm.recipe->local_steps != 0 && o.sync_every > most) {
-    refuse(text("sync-every ", o.sync_every), text("at most ", most, ", since rounds count the batches of each rank"));
-  }
-  if (o.algorithm_options.given("ordering")) refuse("an ordering", "none: it is agreed upon among all ranks");
-  if (o.algorithm_options.word("rounds", "one") != "one") refuse("rounds per-bucket", "rounds of all buckets");
+  require_carried(text("ranks ", range), plan.algorithm, o.algorithm_options, o.sync_every);
   if (facts.sums_in_passes && !o.no_gradients) refuse(facts.name, "a model that does not sum over ranks in each pass");
   if (o.delivery != "every") refuse("delivery latest", "every: replicas that have parted cannot take over from others");
   if (o.data != "shared") refuse("data " + o.data, "shared: the batches of a lost rank are computed by others");
@@ -226,7 +203,9 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   plan.imbalance = Imbalance::parse(o.imbalance, o.ranks).scaled(o.time_scale);
   plan.pace = from_seconds(seconds(o.pace) * o.time_scale);
   plan.lr = LrSchedule::parse(o.lr_schedule);
-  plan.policy_of = policy_of_members(plan.algorithm, quorum_given);
+  plan.policy_of = [algorithm = plan.algorithm, quorum_given](int among) {
+    return policy_among(algorithm, quorum_given, among);
+  };
   plan.recipe = {.policy = plan.algorithm.policy,
                  .normalize = *o.normalize,
                  .delivery = latest ? Delivery::latest : Delivery::every,

@@ -92,6 +92,8 @@ std::unique_ptr<Recipe> Session::make_recipe() {
     options.batches_before += account_->batches();
     options.policy = options_.policy_of(ranks());
     options.seats = std::min(options.seats, ranks());
+    options.places = changes().most();
+    options.place = static_cast<int>(changes().number() % static_cast<MemberNumber>(options.places));
   }
   return options_.recipe->make(context);
 }

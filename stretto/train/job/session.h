@@ -96,6 +96,14 @@ class Session final : private BatchSource {
   /// Whether rounds are being applied that this rank has lacked: other ranks have applied them, and do not meet in
   /// them.
   bool catches_up() const { return catches_up_; }
+  /// Whether members of the job change.
+  bool members_change() const { return account_ != nullptr; }
+  /// With that: batches in the rounds this rank holds, also in those before it came.
+  std::uint64_t batches() const { return account_->batches(); }
+  /// With that: the members so far, who have the numbers from 0 on.
+  int num_members() const { return static_cast<int>(context_.changes()->view().next_number); }
+  /// Ranks that the job has at any time, at most.
+  int most_ranks() const { return account_ != nullptr ? context_.changes()->most() : ranks(); }
   /// Where members change: the header of a round just applied, by the members' numbers, of which there are so many.
   RoundHeader by_number(Round round, const RoundHeader& header, int numbers) const {
     return account_->by_number(round, header, numbers);

@@ -148,8 +148,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
       members_(context.rank.changes() != nullptr
                    ? std::optional<RunMembers>(std::in_place, *context.rank.changes(), batches_.num_batches())
                    : std::nullopt),
-      dispenser_(batches_, context.plan.sharing, rank_,
-                 members_ ? static_cast<SharedCounter&>(*members_) : context.rank.counter(0),
+      dispenser_(batches_, context.plan.sharing, rank_, members_ ? members_->pool() : context.rank.counter(0),
                  context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
       sync_points_({context.plan, replica_, session_, dispenser_, context.resume, context.page}),
       pacer_(context.plan.pace, clock(), [&page = context.page](TimePoint when) { page.sleep_until(when); }),

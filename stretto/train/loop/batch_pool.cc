@@ -9,7 +9,11 @@ BatchPool::BatchPool(PlanOptions plan, Sharing sharing, int rank, SharedCounter&
     : plan_(std::move(plan)), counter_(counter, base), dispenser_(plan_, sharing, rank, counter_, std::move(start)) {}
 
 std::optional<Batch> BatchPool::next() {
-  const auto drawn = dispenser_.next();
+  auto drawn = dispenser_.next();
+  while (!drawn && drain_ && !drain_()) {
+    dispenser_.look_again();
+    drawn = dispenser_.next();
+  }
   if (!drawn) return std::nullopt;
   return Batch{drawn->sequence, drawn->epoch, {drawn->samples.begin(), drawn->samples.end()}};
 }

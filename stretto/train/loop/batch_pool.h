@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "stretto/dispenser/dispenser.h"
 #include "stretto/train/options/distributed_options.h"
@@ -16,8 +18,11 @@ class BatchPool {
   BatchPool(PlanOptions plan, Sharing sharing, int rank, SharedCounter& counter, std::uint64_t base,
             DispenserPosition start);
 
-  /// The next batch of this rank, or nothing from the end on.
+  /// The next batch of this rank, or nothing from the end on. Where members of the job change the end is that of all
+  /// rounds, for which it waits: batches of a lost member may come back until then.
   std::optional<Batch> next();
+  /// Where members change: `drain` is called when there is no batch. Returns whether there will be none.
+  void at_end(std::function<bool()> drain) { drain_ = std::move(drain); }
   /// All batches drawn so far have been handed over.
   void deposited();
   /// Of this pool, without what was before `start`.
@@ -35,6 +40,7 @@ class BatchPool {
     const std::uint64_t base_;
   };
 
+  std::function<bool()> drain_;
   BatchPlan plan_;
   CounterFrom counter_;
   Dispenser dispenser_;

@@ -38,6 +38,17 @@ std::shared_ptr<BatchPool> LoopBatches::make(Driver& driver, const PlanOptions& 
   if (!restored_.empty() && restored_ != identity_) {
     throw UsageError(text("checkpoint of a loop over other batches: of ", restored_, "; here ", identity_));
   }
+  if (Changes* const changes = rank_.changes()) {
+    if (sharing != Sharing::shared) {
+      throw UsageError(text("data ", name_of(sharing),
+                            " where members of the job change: expected shared, so that the "
+                            "batches of a lost rank are computed by others"));
+    }
+    members_pool_.emplace(*changes, BatchPlan(plan).num_batches());
+    const auto place = static_cast<int>(changes->number() % static_cast<MemberNumber>(changes->most()));
+    return pool_ = std::make_shared<BatchPool>(plan, sharing, place, *members_pool_, /*base=*/0,
+                                               DispenserPosition(changes->most()));
+  }
   const auto other = meeting_.differing_rank(driver, {Hash64::of(identity_), plan.steps, plan.epochs});
   if (other) throw UsageError(text("rank ", *other, " differs from rank 0 in its batches"));
   counter_ = rank_.borrow_counter();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "stretto/membership/job.h"
+#include "stretto/train/job/members/run_members.h"
 #include "stretto/train/loop/batch_pool.h"
 #include "stretto/train/loop/loop_checkpoint.h"
 #include "stretto/train/replica/meeting.h"
@@ -24,8 +25,8 @@ class LoopBatches {
 
   /// The pool will begin where this checkpoint was.
   void restore(const LoopCheckpoint& checkpoint);
-  /// Once. Waits for all ranks. Throws UsageError for batches that do not fit, that differ from rank 0's, or that are
-  /// not those of the checkpoint.
+  /// Once. Waits for all ranks, but where members of the job change: then the batches are those of the job's pool.
+  /// Throws UsageError for batches that do not fit, that differ from rank 0's, or that are not those of the checkpoint.
   std::shared_ptr<BatchPool> make(Driver& driver, const PlanOptions& plan, Sharing sharing);
   bool made() const { return pool_ != nullptr; }
   /// All batches drawn so far have been handed over.
@@ -36,6 +37,7 @@ class LoopBatches {
  private:
   RankContext& rank_;
   Meeting& meeting_;
+  std::optional<MembersPool> members_pool_;
   std::shared_ptr<BatchPool> pool_;
   int counter_ = -1;                           // borrowed by pool_
   std::string identity_;                       // what must be the same where it is continued

@@ -41,6 +41,11 @@ class LoopHistory {
   /// Of rank `rank` in a job of `ranks`, whose deposits are at most `max_lag` rounds late.
   LoopHistory(int rank, int ranks, int max_lag);
 
+  /// The job has had members of more numbers. Without effect where there are as many.
+  void grow(int ranks) {
+    if (static_cast<std::size_t>(ranks) > ranks_.size()) ranks_.resize(static_cast<std::size_t>(ranks));
+  }
+
   /// Round `round` has been applied. Rounds come in order; after begin_again() from 0 on.
   void add(std::uint64_t round, const RoundHeader& header);
   void begin_again();

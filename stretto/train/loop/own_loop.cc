@@ -9,6 +9,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/protocol/policy.h"
+#include "stretto/train/job/members/run_members.h"
 #include "stretto/train/loop/session_options.h"
 
 namespace stretto {
@@ -45,12 +46,19 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
       hooks_(std::move(hooks)),
       session_options_(with_hooks(stretto::session_options(options_, rank.size()), hooks_)),
       session_(rank, replica_, *this, session_options_),
-      ledger_(rank.size(), rank.world().transport().members().host_names()),
-      history_(rank.rank(), rank.size(), options_.max_lag),
+      ledger_(rank.size(),
+              session_.members_change() ? std::vector<std::string>() : rank.world().transport().members().host_names()),
+      history_(number_of(rank), rank.size(), options_.max_lag),
       reporter_(environment_.out, sessions_.num_batch_sources_ever(), rank.rank()) {}
 
 void OwnLoop::begin() {
+  if (session_.members_change()) {
+    check_members(options_, session_.ranks());
+    if (!environment_.out.empty()) require_fixed("STRETTO_OUT");
+    if (sessions_.num_batch_sources_ever() > 0) require_fixed("a second optimizer");
+  }
   session_.telling([&] { session_.begin({{"options", describe(options_)}}); });
+  if (session_.members_change()) applied_ = session_.batches();  // a rank that came later has the model of then
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   take_options();
   if (!environment_.out.empty()) {  // the ranks' clocks start together
@@ -83,7 +91,10 @@ void OwnLoop::move_to(State next) {
   bool allowed = false;
   switch (next) {
     case State::fresh: allowed = may_follow({State::met}); break;
-    case State::going: allowed = may_follow({State::fresh, State::going, State::full_round}); break;
+    case State::going:
+      allowed = may_follow({State::fresh, State::going, State::full_round}) ||
+                (state_ == State::resting && session_.members_change());
+      break;
     case State::full_round: allowed = may_follow({State::going, State::resting}); break;
     case State::resting: allowed = may_follow({State::fresh, State::going, State::full_round}); break;
     case State::met: allowed = may_follow({State::resting}); break;
@@ -116,6 +127,7 @@ int OwnLoop::step(std::uint64_t samples) {
 }
 
 int OwnLoop::pass() {
+  require_fixed("pass()");  // the pool counts the batches that rounds have brought
   return take_step("pass()", [&] { session_.pass(); });
 }
 
@@ -154,7 +166,33 @@ std::vector<RankLoop*> OwnLoop::all_loops() const {
 void OwnLoop::rest() {
   if (state_ == State::resting) return;
   move_to(State::resting);
-  session_.finish(Others::end);
+  do session_.finish(Others::end);
+  while (!session_.rounds_over());
+}
+
+bool OwnLoop::drain() {
+  require_going_on("drain()");
+  if (!session_.members_change() || state_ == State::resting) return true;
+  return call([&] {
+    move_to(State::resting);
+    session_.finish(Others::end);
+    if (session_.rounds_over()) return true;
+    move_to(State::going);
+    begun_ = false;
+    return false;
+  });
+}
+
+void OwnLoop::finish_with_members() {
+  for (;;) {
+    rest();
+    if (session_.end([this] { compare(/*last=*/true); })) return;
+    move_to(State::going);
+  }
+}
+
+void OwnLoop::require_fixed(const char* call) const {
+  if (session_.members_change()) throw UsageError(text(call, " where members of the job change: not yet"));
 }
 
 bool OwnLoop::rest_within(Duration limit) {
@@ -190,7 +228,9 @@ int OwnLoop::finish(Others others) {
   require_going_on("finish()");
   return call([&] {
     const std::uint64_t before = rounds();
-    if (others == Others::go_on) {
+    if (session_.members_change()) {
+      finish_with_members();
+    } else if (others == Others::go_on) {
       if (state_ != State::resting) move_to(State::going);
       session_.finish(others);
     } else {
@@ -202,7 +242,7 @@ int OwnLoop::finish(Others others) {
         for (RankLoop* loop : loops) loop->go_on();
       }
     }
-    compare(/*last=*/true);
+    if (!session_.members_change()) compare(/*last=*/true);
     move_to(State::finished);
     sessions_.remove(*this);
     return static_cast<int>(rounds() - before);
@@ -211,6 +251,7 @@ int OwnLoop::finish(Others others) {
 
 int OwnLoop::meet() {
   require_going_on("meet()");
+  require_fixed("meet()");
   return call([&] {
     const std::uint64_t before = rounds();
     const auto loops = all_loops();
@@ -254,7 +295,8 @@ void OwnLoop::compare(bool last) {
   identical_ = found.differ.empty();
   if (last) {
     ledger_.close();
-    ledger_.set_deposits(found.deposits, 0, found.counts);
+    // How many the lost ones have made is not known.
+    if (!session_.members_change()) ledger_.set_deposits(found.deposits, 0, found.counts);
     if (reporter_.wanted()) {
       LoopReport report = report_of(ledger_);
       report.algorithm = options_.algorithm;
@@ -294,6 +336,11 @@ void OwnLoop::hold_until_all_know(RankLoop& loop) {
 void OwnLoop::end() noexcept {
   if (ended() || session_.forked()) return;
   try {
+    if (session_.members_change()) {
+      // What an exception ends is this rank alone, and a loss.
+      if (!session_.failed() && std::uncaught_exceptions() <= exceptions_) finish();
+      return;
+    }
     if (session_.failed()) return session_.abort("an exception has ended this rank's loop");
     if (std::uncaught_exceptions() > exceptions_) return session_.abort("an exception has ended this rank's loop");
     if (state_ == State::met) part();
@@ -330,8 +377,17 @@ void OwnLoop::counted(const LoopCounts& sum) {
 
 void OwnLoop::after(const RoundResult& result) {
   applied_ += result.header->batches;
-  ledger_.add(result.round, result.policy.encode(), *result.header, seconds(clock_.now() - start_));
-  history_.add(result.round, *result.header);
+  const auto book = [&](const RoundHeader& header) {
+    ledger_.add(result.round, result.policy.encode(), header, seconds(clock_.now() - start_));
+    history_.add(result.round, header);
+  };
+  if (session_.members_change()) {
+    ledger_.grow(session_.num_members());
+    history_.grow(session_.num_members());
+    book(session_.by_number(result.round, *result.header, ledger_.ranks()));
+  } else {
+    book(*result.header);
+  }
   if (hooks_.applied) hooks_.applied(applied_);
   if (on_round_) on_round_(result);
   hold_full_round(result);
@@ -383,7 +439,7 @@ ordered_json json_of(const LoopHistory::Holds& holds) {
 
 std::string OwnLoop::report_json() const {
   ordered_json last_steps = ordered_json::array();
-  for (int rank = 0; rank < session_.ranks(); ++rank) {
+  for (int rank = 0; rank < ledger_.ranks(); ++rank) {
     ordered_json steps = ordered_json::array();
     for (const LoopHistory::Step& step : history_.last_steps(rank)) {
       steps.push_back({step.begin, step.computed, step.waited});

@@ -81,6 +81,10 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void part();
   /// In place of finish(), in a destructor: does what can be done in time, and says on stderr what it would throw.
   void end() noexcept;
+  /// Where members of the job change, on a rank that has no batch: returns after the last round, which takes what all
+  /// ranks have handed over. False: members have changed, and this rank may get batches of those that are lost; then
+  /// begin_step() begins anew. Without effect, and true, where they do not change.
+  [[nodiscard]] bool drain();
   /// Stops the job: `reason` reaches every rank.
   void abort(const std::string& reason) { abort({Errc::aborted, reason, session_.rank()}); }
   /// The same; the other ranks throw a Failure of the same code.
@@ -149,6 +153,10 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void counted(const LoopCounts& sum) override;
   void after(const RoundResult& result) override;
   void hold_full_round(const RoundResult& result);
+  /// finish() where members change.
+  void finish_with_members();
+  /// Throws UsageError for a call that cannot be made where members of the job change.
+  void require_fixed(const char* call) const;
   void set_lr();
   void require_going_on(const char* call) const;
   /// step() or pass(): `hand_over` is what differs.

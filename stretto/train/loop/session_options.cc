@@ -81,10 +81,25 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
                          .compares = !o.allow_different,
                          .argument = algorithm.argument,
                          .algorithm = o.algorithm_options},
+      .policy_of = [algorithm, given = o.quorum != 0](int among) { return policy_among(algorithm, given, among); },
       .progress_by = o.progress_by,
       .tell = [](Round, const std::string& line) { std::fprintf(stderr, "stretto: %s\n", line.c_str()); }};
   if (recipe.check != nullptr) recipe.check(options.recipe_options, ranks);
   return options;
+}
+
+void check_members(const DistributedOptions& o, int ranks) {
+  const auto refuse = [](const std::string& what, const std::string& expected) {
+    throw UsageError(text("members that change with ", what, ": expected ", expected));
+  };
+  require_carried("members that change", parse_algorithm(o.algorithm, ranks, o.quorum), o.algorithm_options,
+                  o.sync_every);
+  if (o.overlap) refuse("overlap", "none: buckets would be handed over in worlds that end meanwhile");
+  if (o.full_every != 0) refuse(text("full_every ", o.full_every), "0, for now");
+  if (o.lr_schedule != "constant") {
+    refuse(text("lr-schedule '", o.lr_schedule, "'"), "constant: the other ones count in steps of all ranks");
+  }
+  if (o.progress_by != ProgressBy::thread) refuse("progress by the application", "by a thread, which can be stopped");
 }
 
 std::string describe(const DistributedOptions& o) {

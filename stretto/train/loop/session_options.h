@@ -11,6 +11,9 @@ namespace stretto {
 /// has no use for.
 SessionOptions session_options(const DistributedOptions& options, int ranks);
 
+/// Throws UsageError for options that do not go on where members of the job change.
+void check_members(const DistributedOptions& options, int ranks);
+
 /// Whether the algorithm draws anything by DistributedOptions::seed.
 bool draws(const DistributedOptions& options);
 

@@ -72,8 +72,10 @@ bool has_bucket_rounds(const RecipeOptions& options) {
 
 std::unique_ptr<RoundNotes> make_round_notes(const RecipeContext& context) {
   if (!context.options.notes) return nullptr;
-  return std::make_unique<RoundNotes>(context.engine.rank(), context.engine.size(), context.replica.num_trained(),
-                                      context.options.max_lag);
+  const RecipeOptions& o = context.options;
+  return std::make_unique<RoundNotes>(o.members_change ? o.place : context.engine.rank(),
+                                      o.members_change ? o.places : context.engine.size(),
+                                      context.replica.num_trained(), o.max_lag);
 }
 
 void move_by_average(const RecipeContext& context, RoundNotes* notes, const RoundResult& result,
@@ -170,6 +172,14 @@ Result<bool> GradientAveraging::drain(Driver& driver) {
   const auto progress = collective_->try_finish([this, &driver](const RoundResult& result) { apply(driver, result); });
   if (!progress) return progress.error();
   return *progress == PartialAllreduce::Progress::done;
+}
+
+std::string GradientAveraging::model_beside() const {
+  return notes_ ? notes_->history() : std::string();
+}
+
+void GradientAveraging::take_over(const std::string& model_beside) {
+  if (notes_) notes_->take_history(model_beside);
 }
 
 RoundResult GradientAveraging::gradients_of(const RoundResult& result) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "stretto/train/recipes/recipe.h"
@@ -61,6 +62,9 @@ class GradientAveraging : public Recipe, private CarriedSums {
 
   PartialAllreduce& carried() override { return *collective_; }
   void apply_fetched(Driver& driver, const RoundResult& result) override { apply(driver, result); }
+  void go_on_from(CarriedSums& before) override { take_over(before.model_beside()); }
+  std::string model_beside() const override;
+  void take_over(const std::string& model_beside) override;
 
   RecipeContext context_;                               ///< as given to the constructor
   const int num_buckets_;                               ///< of the replica

@@ -50,6 +50,8 @@ struct RecipeOptions {
   std::uint64_t batches_before = 0;        ///< applied before its first round (resume, and where members change)
   bool members_change = false;             ///< PartialOptions::members_change
   Round rounds_before = 0;                 ///< with it: PartialOptions::rounds_before
+  int place = 0;                           ///< with it: this rank's in notes
+  int places = 1;                          ///< with it: as many as there may be members
   bool overlap = false;                    ///< hand gradients over during the backward pass where the algorithm can
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
@@ -118,7 +120,7 @@ class CarriedSums {
   /// Recipe::state(), and this rank's own steps that are in no deposit yet. `before` is not used any more then.
   virtual void go_on_from(CarriedSums& /*before*/) {}
   /// The model of all ranks, after the rounds applied here, as far as weights, optimizer and buffers of this rank's
-  /// replica do not have it: for a rank that takes it over from this one. Empty: they do.
+  /// replica do not have it, and what ranks compare of it: for a rank that takes it over from this one. Empty: they do.
   virtual std::string model_beside() const { return {}; }
   /// Takes over what model_beside() has given elsewhere, after the replica has those three.
   virtual void take_over(const std::string& /*model_beside*/) {}

@@ -155,4 +155,33 @@ Algorithm parse_algorithm(const std::string& text, int ranks, int quorum) {
   return {recipe, recipe->policy(argument, ranks, quorum), argument};
 }
 
+Policy policy_among(const Algorithm& algorithm, bool quorum_given, int ranks) {
+  Policy policy = algorithm.policy;
+  const bool is_half = algorithm.argument == "quorum";  // of diloco:quorum
+  if (is_half || (algorithm.argument.empty() && !quorum_given)) {
+    policy = algorithm.recipe->policy(algorithm.argument, ranks, 0);
+  }
+  policy.quorum = std::min(policy.quorum, static_cast<std::uint32_t>(ranks));
+  return policy;
+}
+
+void require_carried(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
+                     std::uint64_t sync_every) {
+  const auto refuse = [&begin](const std::string& what, const std::string& expected) {
+    throw UsageError(text(begin, " with ", what, ": expected ", expected));
+  };
+  if (!carries(*algorithm.recipe, algorithm.policy)) {
+    const std::string argument = algorithm.argument.empty() ? "" : ":" + algorithm.argument;
+    refuse(text("algorithm '", algorithm.recipe->name, argument, "'"),
+           "one whose rounds go on where members change: sync, an eager one, diloco, or local with a policy, as in "
+           "local:quorum");
+  }
+  const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
+  if (algorithm.recipe->local_steps != 0 && sync_every > most) {
+    refuse(text("sync-every ", sync_every), text("at most ", most, ", since rounds count the batches of each rank"));
+  }
+  if (options.given("ordering")) refuse("an ordering", "none: it is agreed upon among all ranks");
+  if (options.word("rounds", "one") != "one") refuse("rounds per-bucket", "rounds of all buckets");
+}
+
 }  // namespace stretto

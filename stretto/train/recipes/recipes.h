@@ -92,5 +92,12 @@ struct Algorithm {
 /// `quorum` is the one of --quorum; 0: half of the ranks, rounded up. Throws UsageError, which for a misspelt name says
 /// which was probably meant.
 Algorithm parse_algorithm(const std::string& text, int ranks, int quorum = 0);
+/// Its policy among so many ranks, where members of the job change: half of those that are there, or as many as were
+/// asked for, in the argument or by a quorum that was given, if they are there.
+Policy policy_among(const Algorithm& algorithm, bool quorum_given, int ranks);
+/// Throws UsageError, which begins with `begin`, for what does not go on where members of the job change: an algorithm,
+/// its options, or `sync_every` own steps (0: as the algorithm has it).
+void require_carried(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
+                     std::uint64_t sync_every);
 
 }  // namespace stretto

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <tuple>
 
+#include "stretto/base/error.h"
 #include "stretto/base/words.h"
 #include "stretto/train/replica/flat_math.h"
 
@@ -75,6 +77,16 @@ std::optional<std::string> RoundNotes::difference(std::span<const std::int64_t> 
                 ": set rates in on_round(), or by a scheduler, which follows the batches applied");
   }
   return std::nullopt;
+}
+
+std::string RoundNotes::history() const {
+  return {reinterpret_cast<const char*>(history_.data()), history_.size() * sizeof(History)};
+}
+
+void RoundNotes::take_history(std::string_view history) {
+  STRETTO_CHECK(history.size() == history_.size() * sizeof(History), "notes of another loop: ", history.size(),
+                " bytes");
+  std::memcpy(history_.data(), history.data(), history.size());
 }
 
 bool RoundNotes::compares(std::uint64_t round) {

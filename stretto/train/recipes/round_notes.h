@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stretto/kernel/bucket.h"
@@ -27,7 +28,9 @@ using LoopCounts = std::array<std::int64_t, 8>;
 /// rounds begin: something else than rounds that moves them on each rank by itself is told within the first.
 class RoundNotes {
  public:
-  /// Of one rank; `num_parameters`: Replica::num_trained(); `max_lag`: RecipeOptions::max_lag.
+  /// Of one rank; `num_parameters`: Replica::num_trained(); `max_lag`: RecipeOptions::max_lag. Where members of the job
+  /// change: of one place among as many as there may be members, so that deposits fit into every world. Of two members
+  /// at one place nothing is compared.
   RoundNotes(int rank, int ranks, int num_parameters, int max_lag);
 
   BucketSpec bucket() const;  ///< the numbers of a deposit, and of a round's sum
@@ -49,6 +52,11 @@ class RoundNotes {
   /// their hash, where compares() asks for it.
   void applies(std::uint64_t round, const std::optional<OptimizerOptions>& options,
                std::optional<std::uint64_t> weights = std::nullopt);
+  /// All that this rank has applied rounds with, the same on every rank that has applied as many: for one that goes on
+  /// from there.
+  std::string history() const;
+  /// Goes on from there.
+  void take_history(std::string_view history);
   /// Whether the weights with which a round begins are compared: 1, 2, 4, … 64, and then one round in 64.
   static bool compares(std::uint64_t round);
 

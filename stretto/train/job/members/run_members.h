@@ -31,15 +31,27 @@ inline int number_of(RankContext& rank) {
   return rank.changes() != nullptr ? static_cast<int>(rank.changes()->number()) : rank.rank();
 }
 
-/// The members of a run, where they change, as a trainer sees them: it counts up the batches of the job's pool, and
-/// notes who is there. Application thread.
-class RunMembers final : public SharedCounter {
+/// Counts up the batches of the pool of a job whose members change.
+class MembersPool final : public SharedCounter {
+ public:
+  /// Of so many batches.
+  MembersPool(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
+  /// The next batch; from the end on the number of all batches.
+  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
+
+ private:
+  Changes& changes_;
+  const std::uint64_t batches_;
+};
+
+/// The members of a run, where they change, as a trainer sees them: it notes who is there. Application thread.
+class RunMembers {
  public:
   /// Of a pool of so many batches.
-  RunMembers(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
+  RunMembers(Changes& changes, std::uint64_t batches) : changes_(changes), pool_(changes, batches) {}
 
-  /// The pool's next batch; from its end on the number of all batches.
-  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
+  /// The pool of batches.
+  SharedCounter& pool() { return pool_; }
 
   /// Notes the members of the present world, where it is another than before: `seconds` after the first step. Returns
   /// a sentence about it, or nothing.
@@ -63,7 +75,7 @@ class RunMembers final : public SharedCounter {
 
  private:
   Changes& changes_;
-  const std::uint64_t batches_;
+  MembersPool pool_;
   MembersFigures figures_;
 };
 

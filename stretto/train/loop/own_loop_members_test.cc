@@ -1,0 +1,174 @@
+// Loops of one's own where members of the job change: ranks as processes, which bring integers, so that the sum of all
+// rounds says exactly which batches are in them, in whatever worlds.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/job.h"
+#include "stretto/train/loop/loop_batches.h"
+#include "stretto/train/loop/own_loop.h"
+#include "stretto/train/testing/two_numbers.h"
+
+namespace stretto {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kBatches = 600;
+
+/// A batch's two numbers: the sums of both tell of a batch that is missing and of one that is there twice.
+std::pair<float, float> numbers_of(std::uint64_t batch) {
+  return {static_cast<float>(batch + 1), static_cast<float>((batch * batch) % 251)};
+}
+
+class OwnLoopMembers : public testing::TestWithParam<const char*> {
+ protected:
+  OwnLoopMembers()
+      : begun_(*new (::mmap(nullptr, sizeof(std::atomic<std::uint64_t>), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<std::uint64_t>) {}
+  ~OwnLoopMembers() override { ::munmap(&begun_, sizeof begun_); }
+  OwnLoopMembers(const OwnLoopMembers&) = delete;
+  OwnLoopMembers& operator=(const OwnLoopMembers&) = delete;
+
+  /// One rank's loop over the job's pool. `happens` is called as the n-th batch of all begins, from 1. Returns what is
+  /// not as it should be, from a rank that has been there from the beginning.
+  std::string train(RankContext& context, const std::function<void(std::uint64_t n)>& happens) {
+    TwoNumbers replica{0};
+    DistributedOptions options;
+    options.algorithm = GetParam();
+    OwnLoop loop(context, replica, options);
+    loop.begin();
+    double first = 0, second = 0;
+    loop.on_round([&](const RoundResult& result) {
+      if (result.empty()) return;
+      first += result.as<float>(0)[0];
+      second += result.as<float>(1)[0];
+    });
+    LoopBatches batches(context, loop.session().meeting());
+    const auto pool = batches.make(loop.session().driver(),
+                                   {.samples = kBatches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
+                                   Sharing::shared);
+    pool->at_end([&loop] { return loop.drain(); });
+    while (const auto batch = pool->next()) {
+      loop.begin_step();
+      happens(begun_.fetch_add(1) + 1);
+      const auto [a, b] = numbers_of(batch->sequence);
+      replica.backward(0, a);
+      replica.backward(1, b);
+      loop.step(1);
+      batches.deposited();
+    }
+    loop.finish();
+    double all_first = 0, all_second = 0;
+    for (std::uint64_t batch = 0; batch < kBatches; ++batch) {
+      all_first += numbers_of(batch).first;
+      all_second += numbers_of(batch).second;
+    }
+    std::string wrong;
+    if (loop.applied() != kBatches) wrong += text(loop.applied(), " batches applied; ");
+    if (loop.ledger().batches() != kBatches) wrong += text(loop.ledger().batches(), " in the ledger; ");
+    if (first != all_first || second != all_second) wrong += text("sums ", first, " and ", second, "; ");
+    if (!loop.identical()) wrong += "replicas differ; ";
+    return wrong;
+  }
+
+  /// What the ranks that stay have to say.
+  std::vector<std::string> run(int ranks, const std::function<void(std::uint64_t n)>& happens) {
+    ::alarm(110);
+    const auto job =
+        run_job({.ranks = ranks, .least = 1, .tell = [](const std::string&) {}}, [&](RankContext& context) {
+          context.report("good" + train(context, happens));
+          return 0;
+        }).or_throw();
+    ::alarm(0);
+    EXPECT_TRUE(job.reached_end) << job.cause;
+    std::vector<std::string> said;
+    for (const std::string& report : job.reports) {
+      if (!report.empty()) said.push_back(report);
+    }
+    return said;
+  }
+
+  std::atomic<std::uint64_t>& begun_;
+};
+
+TEST_P(OwnLoopMembers, AllStay) {
+  const auto said = run(3, [](std::uint64_t) {});
+  EXPECT_EQ(said.size(), 3u);
+  EXPECT_THAT(said, Each("good"));
+}
+
+TEST_P(OwnLoopMembers, OneIsLost) {
+  const auto said = run(4, [](std::uint64_t n) {
+    if (n == 200) ::raise(SIGKILL);
+  });
+  EXPECT_EQ(said.size(), 3u);
+  EXPECT_THAT(said, Each("good"));
+}
+
+TEST_P(OwnLoopMembers, AllButOneAreLost) {
+  const auto said = run(4, [](std::uint64_t n) {
+    if (n == 100 || n == 101 || n == 400) ::raise(SIGKILL);
+  });
+  EXPECT_EQ(said.size(), 1u);
+  EXPECT_THAT(said, Each("good"));
+}
+
+// Its batch comes back when the others have none any more, and wait at the end.
+TEST_P(OwnLoopMembers, OneIsLostWithTheLastBatch) {
+  const auto said = run(3, [](std::uint64_t n) {
+    if (n == kBatches) {
+      ::usleep(50'000);
+      ::raise(SIGKILL);
+    }
+  });
+  EXPECT_EQ(said.size(), 2u);
+  EXPECT_THAT(said, Each("good"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OwnLoopMembers,
+                         testing::Values("sync", "eager-quorum", "eager-solo", "eager-deadline:2,1ms"));
+
+/// What a loop says where it is asked for something that does not go on.
+std::string refusal(DistributedOptions options, const std::function<void(OwnLoop&)>& call = {}) {
+  const auto job = run_job({.ranks = 2, .least = 1, .tell = [](const std::string&) {}}, [&](RankContext& context) {
+                     TwoNumbers replica{0};
+                     try {
+                       OwnLoop loop(context, replica, options);
+                       loop.begin();
+                       call(loop);
+                     } catch (const UsageError& error) {
+                       context.report(error.what());
+                     }
+                     return 0;
+                   }).or_throw();
+  return job.reports[0];
+}
+
+TEST(OwnLoopRefuses, WhatDoesNotGoOnWhereMembersChange) {
+  DistributedOptions options;
+  options.algorithm = "wagma";
+  EXPECT_THAT(refusal(options), HasSubstr("members that change with algorithm 'wagma': expected one whose rounds"));
+  options.algorithm = "sync";
+  options.overlap = true;
+  EXPECT_THAT(refusal(options), HasSubstr("members that change with overlap: expected none"));
+  options.overlap = false;
+  EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.meet(); }),
+              HasSubstr("meet() where members of the job change"));
+  EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.pass(); }),
+              HasSubstr("pass() where members of the job change"));
+  options.full_every = 10;
+  options.algorithm = "eager-solo";
+  EXPECT_THAT(refusal(options), HasSubstr("members that change with full_every 10"));
+}
+
+}  // namespace
+}  // namespace stretto
