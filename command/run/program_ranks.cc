@@ -12,13 +12,16 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "command/cli/output.h"
 #include "command/run/output_of_ranks.h"
 #include "command/run/rank_environment.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
+#include "stretto/membership/job_master.h"
 #include "stretto/membership/job_processes.h"
+#include "stretto/membership/member_place.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -28,10 +31,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNoSuchProgram = 127, kNotExecutable = 126;  // as shells have them
-constexpr Duration kLeftAfterKill = 1s;  // until what has been killed, and is not seen to be gone, is left alone
-constexpr Duration kUnread = 1s;         // without a reader, until output is dropped after a signal
-constexpr Duration kTellEvery = 1s;      // what is left behind that it is to end
-constexpr Duration kLookEvery = 20ms;    // at what ranks have left behind, which may end unheard
+constexpr Duration kLeftAfterKill = 1s;   // until what has been killed, and is not seen to be gone, is left alone
+constexpr Duration kUnread = 1s;          // without a reader, until output is dropped after a signal
+constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
+constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
+constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> out;
@@ -81,7 +85,7 @@ class RunningPrograms {
       : job_(job),
         name_(std::move(name)),
         environment_(job.ranks, own_environment()),
-        processes_({.ranks = job.ranks,
+        processes_({.ranks = job.ranks + job.restarts,
                     .own_sessions = true,
                     .grace_after_interrupt = job.grace,
                     .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
@@ -90,13 +94,19 @@ class RunningPrograms {
   int run();
 
  private:
-  void start(int rank);
+  /// Starts the process of this number, in the place of a rank.
+  void start(int number, int rank);
+  /// The processes that are to take the places of lost ones.
+  void start_others();
   [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
                            const OutputOfRanks::Ends& output, int answer) const;
   /// Takes word of the program of the rank that is being started: nothing comes once it runs.
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
-  void ended(int rank, int wait_status);
+  void ended(int number, int wait_status);
+  /// A rank has ended with another status than 0, where members change. Returns whether the others go on.
+  bool go_on_without(int rank, const RankFate& fate);
+  void fulfil_wishes();
   void interrupted() const;
   void end_what_is_left();
   void write_what_is_left();
@@ -109,40 +119,67 @@ class RunningPrograms {
   const SteadyClock clock_;
   const RankEnvironment environment_;
   OutputOfRanks output_;
-  int starting_ = -1;  // the rank whose program is not known to run
+  int starting_ = -1;  // the process whose program is not known to run
   Descriptor answer_;  // what it says
   int cannot_start_ = 0;
   bool failed_ = false;
   int status_ = 0;
-  JobProcesses processes_;  // tells of ends until it is gone: the first to go
+  std::vector<int> rank_of_;   // the place of each process
+  std::vector<int> to_start_;  // places of lost ones
+  const Token token_ = new_token();
+  std::optional<JobMaster> master_;  // where members change
+  JobProcesses processes_;           // tells of ends until it is gone: the first to go
 };
 
 int RunningPrograms::run() {
-  for (int rank = 0; rank < job_.ranks && !over(); ++rank) start(rank);
+  if (job_.least > 0) master_.emplace(token_, job_.least, job_.ranks);
+  for (int rank = 0; rank < job_.ranks && !over(); ++rank) start(rank, rank);
   if (cannot_start_ != 0) {
     say(why_not_started(job_.program[0], cannot_start_));
     return cannot_start_ == ENOENT || cannot_start_ == ENOTDIR ? kNoSuchProgram : kNotExecutable;
   }
-  while (processes_.running() > 0) watch_once(1h);
+  while (processes_.running() > 0 || !to_start_.empty()) {
+    start_others();
+    if (processes_.running() > 0) watch_once(1h);
+  }
   end_what_is_left();
   write_what_is_left();
+  if (master_) {
+    const Registered job = master_->known();
+    if (job.end == JobEnd::done) return 0;
+    if (job.view.epoch == 0 && !over()) {
+      say(fmt::format("no rank has come to the job, whose members may change: was --ranks {} meant?", job_.ranks));
+    }
+  }
   if (failed_) return status_;
   return processes_.interrupted() == 0 ? 0 : 128 + processes_.interrupted();
 }
 
-void RunningPrograms::start(int rank) {
+void RunningPrograms::start_others() {
+  for (const int rank : std::exchange(to_start_, {})) {
+    if (!over()) start(static_cast<int>(rank_of_.size()), rank);
+  }
+}
+
+void RunningPrograms::start(int number, int rank) {
+  rank_of_.push_back(rank);
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Failure(processes_.not_started(rank, "pipe"));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Failure(processes_.not_started(number, "pipe"));
   answer_ = Descriptor(ends[0]);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   Descriptor to_parent(ends[1]);
   OutputOfRanks::Ends output;
   if (job_.tag) output = output_.add(fmt::format("[rank {}] ", rank));
-  const std::vector<std::string> variables = environment_.of(rank);
+  std::vector<std::string> variables = environment_.of(rank);
+  if (master_) {
+    const MemberPlace place{
+        .port = master_->port(), .number = static_cast<MemberNumber>(number), .most = job_.ranks, .token = token_};
+    variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
+  }
   const std::vector<char*> arguments = pointers_to(job_.program), environment = pointers_to(variables);
   const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  starting_ = rank;
-  processes_.start(rank, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); }).or_throw();
+  starting_ = number;
+  processes_.start(number, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); }).or_throw();
   to_parent.close();
   while (answer_.get() >= 0) {
     hear_start();
@@ -174,26 +211,49 @@ void RunningPrograms::hear_start() {
 
 void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   for (const pollfd& looked_at : output_.looked_at()) also.push_back(looked_at);
-  processes_.wait(std::move(also), limit);
+  processes_.wait(std::move(also), master_ ? std::min<Duration>(limit, kFulfilEvery) : limit);
   output_.pass_on();
   processes_.attend();
+  if (master_) fulfil_wishes();
 }
 
-void RunningPrograms::ended(int rank, int wait_status) {
-  if (rank == starting_) hear_start();
+void RunningPrograms::fulfil_wishes() {
+  for (const JobMaster::Wish& wish : master_->take_wishes()) {
+    const pid_t process = wish.kill ? processes_.process(static_cast<int>(*wish.kill)) : 0;
+    if (process != 0) ::kill(process, SIGKILL);
+    if (!wish.tell.empty()) say(wish.tell);
+  }
+}
+
+void RunningPrograms::ended(int number, int wait_status) {
+  if (number == starting_) hear_start();
   if (cannot_start_ != 0) return;
+  const int rank = rank_of_[static_cast<std::size_t>(number)];
+  if (master_) master_->lose(static_cast<MemberNumber>(number));
   const int status = exit_status_of(wait_status);
   if (processes_.killing() && status == 128 + SIGKILL) {
     say(fmt::format("rank {} had not ended: killed", rank));
   }
   if (status == 0 || over()) return;
+  const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
+  if (master_ && go_on_without(rank, fate)) return;
   failed_ = true;
   status_ = status;
-  const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
   say(fmt::format("rank {} of {}: {}{}", rank, job_.ranks, fate.to_string(),
                   processes_.running() > 0 ? "; the others are ended" : ""));
   processes_.kill_within(job_.grace);
   processes_.send_all(SIGTERM);
+}
+
+bool RunningPrograms::go_on_without(int rank, const RankFate& fate) {
+  const auto started = static_cast<int>(rank_of_.size() + to_start_.size());
+  const bool another = started < job_.ranks + job_.restarts;
+  const int left = processes_.running() + static_cast<int>(to_start_.size());
+  if (!another && left < job_.least) return false;
+  if (another) to_start_.push_back(rank);
+  say(fmt::format("rank {} is lost: {}; {}", rank, fate.to_string(),
+                  another ? "another process takes its place" : "the others go on"));
+  return true;
 }
 
 void RunningPrograms::interrupted() const {

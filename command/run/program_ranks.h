@@ -12,15 +12,18 @@ namespace stretto::command {
 struct ProgramRanks {
   std::vector<std::string> program;  ///< and its arguments; looked for on PATH
   int ranks = 1;
+  /// The job goes on without ranks that are lost as long as so many are left: members change. 0: it does not.
+  int least = 0;
+  int restarts = 0;                           ///< with it: processes that take the places of lost ones, all together
   Duration grace = std::chrono::seconds(30);  ///< from SIGTERM, or a signal that is passed on, to SIGKILL
   bool tag = false;                           ///< each line of output begins with its rank
 };
 
 /// Starts the ranks, waits for their ends, and leaves none of their processes behind. Lines on standard error, which
 /// begin with `name`, say what goes wrong. Returns the exit status for this process: 0 where all ranks have ended with
-/// 0; the status of the first that has not (128 + signal where it was killed); 128 + signal where one came to this
-/// process; 127 where there is no such program and 126 where it cannot be executed. Throws Failure (Errc::io) where no
-/// process, pipe or port can be had.
+/// 0, or where members change the job has come to its end; the status of the first that has not (128 + signal where it
+/// was killed); 128 + signal where one came to this process; 127 where there is no such program and 126 where it cannot
+/// be executed. Throws Failure (Errc::io) where no process, pipe or port can be had.
 int run_program_ranks(const ProgramRanks& job, const std::string& name);
 
 }  // namespace stretto::command

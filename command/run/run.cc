@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "command/cli/commands.h"
+#include "command/cli/values.h"
 #include "command/run/program_ranks.h"
 #include "command/run/rank_environment.h"
 #include "command/run/rank_range.h"
 #include "stretto/base/error.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
@@ -22,11 +24,20 @@ struct RunCommand {
 
 void describe_run(CommandLine& line, RunCommand& command) {
   line.heading("The job");
-  line.option("--ranks", "N", "How many processes of the program are started, from 1 to 1024. Must be given.",
+  line.option("--ranks", "N",
+              "How many processes of the program are started, from 1 to 1024. Must be given. MIN:MAX: MAX are started, "
+              "and a program of Stretto goes on without those that are lost as long as MIN are left (docs/elastic.md).",
               [&command](std::string_view option, const std::string& text) {
                 command.range = parse_rank_range(option, text);
                 command.job.ranks = command.range.most;
               });
+  line.option(
+      "--restarts", "N",
+      "With MIN:MAX: so many processes take the places of lost ones, all together; each takes the model over from "
+      "the others. Default 0.",
+      [&command](std::string_view option, const std::string& text) {
+        command.job.restarts = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "3"));
+      });
   line.option(
       "--grace", "TIME",
       "So long ranks have to end by themselves, once one has failed or a signal has been passed on, before they "
@@ -50,7 +61,8 @@ void describe_run(CommandLine& line, RunCommand& command) {
       "OMP_NUM_THREADS, where it is not set and there is more than one rank, is the ranks' share of the cores of this "
       "host, at least 1. (torchrun sets 1.) Rank 0 has the command's standard input; that of the others is empty.");
   line.note(
-      "A rank that fails ends the job: the others get SIGTERM at once. The exit status is that of the first rank that "
+      "A rank that fails ends the job, but with MIN:MAX: the others get SIGTERM at once. The exit status is that of "
+      "the first rank that "
       "fails, 128 + signal where it was killed. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, whose "
       "ends are awaited, and the status is 128 + signal; at the second one they are killed. 127: there is no such "
       "program; 126: it cannot be run. All that the ranks have started ends with the job, unless it has made a session "
@@ -61,13 +73,14 @@ int run_ranks_of_a_program(const RunCommand& command) {
   if (command.range.most == 0) {
     throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
   }
+  ProgramRanks job = command.job;
   if (command.range.is_range) {
-    throw UsageError(
-        fmt::format("--ranks {}:{}: members that change: not yet for programs of their own; expected one "
-                    "number, as in --ranks {}",
-                    command.range.least, command.range.most, command.range.most));
+    job.least = command.range.least;
+  } else if (job.restarts > 0) {
+    throw UsageError(fmt::format("--restarts {} with --ranks {}: expected a range, as in --ranks 1:{}", job.restarts,
+                                 job.ranks, job.ranks));
   }
-  return run_program_ranks(command.job, kName);
+  return run_program_ranks(job, kName);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace stretto {
 
 /// As whom a process comes to the master of a job whose members change.
 struct ChangingRankOptions {
-  std::string host = {};  ///< address at which the master listens
+  std::string host = "127.0.0.1";  ///< address at which the master listens
   std::uint16_t port = 0;
   Token token{};                                     ///< of the job
   MemberNumber number = 0;                           ///< that no process of the job has had before

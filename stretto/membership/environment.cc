@@ -118,6 +118,7 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
 }  // namespace
 
 bool is_of_a_starter(std::string_view variable) {
+  if (variable == MemberPlace::kVariable) return true;
   // What follows these speaks of the job, too, to MPI and to torch.distributed.
   for (const char* begin : {"TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMIX_", "PMI_"}) {
     if (variable.starts_with(begin)) return true;
@@ -162,6 +163,12 @@ std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
 }  // namespace
 
 JoinOptions join_options_by_environment() {
+  if (member_place()) {
+    throw UsageError(
+        "a job whose members change (stretto run --ranks MIN:MAX): not yet for programs that join their job, as those "
+        "of "
+        "Python do; expected one number of ranks");
+  }
   const auto launch = find_launch();
   if (!launch) return {.rank = 0, .ranks = 1, .job = text("process ", getpid(), " alone")};
   const LaunchedRank& place = launch->place;
@@ -187,6 +194,7 @@ Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& option
         Errc::unavailable,
         "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
+  if (const auto member = member_place()) return run_as_member(*member, main, options.prepare);
   return launched->place.shares_memory ? run_joined(*launched, main, options)
                                        : run_under_mpi(*launched, main, options.prepare);
 }

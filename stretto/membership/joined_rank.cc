@@ -13,6 +13,7 @@
 
 #include "stretto/base/version.h"
 #include "stretto/engine/driver.h"
+#include "stretto/membership/changing_rank.h"
 #include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
@@ -157,6 +158,33 @@ class RunOfJoinedRank {
  public:
   static PartOfJob& of(JoinedRank& rank) { return *rank.part_; }
 };
+
+Result<JobResult> run_as_member(const MemberPlace& place, const RankMain& main,
+                                const std::function<void(RankContext&)>& prepare) {
+  int status = 1;
+  std::string report;
+  std::optional<RankMessage> why;
+  const auto hear = [&](const RankMessage& message) {
+    if (message.kind == RankMessage::Kind::report) {
+      report = message.text;
+    } else {
+      why = message;
+    }
+  };
+  try {
+    const auto context = make_changing_rank(
+        {.port = place.port, .token = place.token, .number = place.number, .most = place.most, .say = hear});
+    if (prepare) prepare(*context);
+    status = process_status(main(*context));
+  } catch (...) {
+    why = message_of_exception(static_cast<int>(place.number));
+  }
+  if (status == 0) return JobResult{.exit_status = {0}, .reports = {report}};
+  if (why) std::cerr << text("stretto: ", why->text, "\n");
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(status);  // the others notice
+}
 
 Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options) {
   const LaunchedRank& place = launch.place;

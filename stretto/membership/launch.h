@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "stretto/membership/job.h"
+#include "stretto/membership/member_place.h"
 
 namespace stretto {
 
@@ -27,6 +28,9 @@ bool is_of_a_starter(std::string_view variable);
 /// Runs `main` as a rank of MPI. On rank 0 the reports of all ranks are there. Does not return for a status other than
 /// 0.
 Result<JobResult> run_under_mpi(const Launch& launch, const RankMain& main,
+                                const std::function<void(RankContext&)>& prepare);
+/// Runs `main` as a member of a job whose members change. The report of this rank alone is there.
+Result<JobResult> run_as_member(const MemberPlace& place, const RankMain& main,
                                 const std::function<void(RankContext&)>& prepare);
 /// Runs `main` as a rank that meets the others in memory which they share. Otherwise as run_under_mpi().
 Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options);

@@ -13,7 +13,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,8 +21,8 @@
 #include "stretto/base/descriptor.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/changing_rank.h"
-#include "stretto/membership/hosts/master_server.h"
 #include "stretto/membership/job.h"
+#include "stretto/membership/job_master.h"
 #include "stretto/membership/job_processes.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/shm_rank_context.h"
@@ -73,24 +72,6 @@ bool other_threads_sleep() {
   }
 }
 
-/// What a launcher has beside the ranks where these are members that may be lost: it is the job's master, and keeps its
-/// register.
-struct MastersPart {
-  MastersPart(const Token& token, const JobOptions& options, MasterHooks hooks)
-      : door(network, {.address = asio::ip::address_v4::loopback(), .token = token}),
-        server(network, door, views,
-               {.least = static_cast<std::size_t>(options.least),
-                .most = static_cast<std::size_t>(options.ranks),
-                .gather = kForAllToCome},
-               std::move(hooks)) {}
-
-  static constexpr Duration kForAllToCome = 10s;  // a first view has all that have been started, or those that are left
-  NetworkThread network;
-  Door door;
-  MemoryRegister views;
-  MasterServer server;
-};
-
 /// Starts the ranks of one job, watches them, and leaves none behind.
 class Launcher {
  public:
@@ -123,15 +104,6 @@ class Launcher {
   void tell(const std::string& line);
   void ended(int rank, int wait_status);
   void interrupted();
-  /// Has this done by the thread that watches, within a tenth of a second. Any thread.
-  void do_later(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    later_.push_back(std::move(work));
-  }
-  std::vector<std::function<void()>> take_later() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(later_, {});
-  }
   /// Ends a member that the others go on without.
   void kill_member(MemberNumber number) {
     if (const pid_t process = processes_.process(static_cast<int>(number)); process != 0) kill(process, SIGKILL);
@@ -150,9 +122,7 @@ class Launcher {
   TimePoint tick_at_;
   std::string consequence_;          // the first that a rank has told of
   const Token token_ = new_token();  // of a master
-  std::mutex mutex_;
-  std::vector<std::function<void()>> later_;  // behind the mutex
-  std::optional<MastersPart> master_;         // where members may be lost; its thread uses the two above
+  std::optional<JobMaster> master_;  // where members may be lost
   JobResult result_;
   JobProcesses processes_;  // tells of ends until it is gone: the first to go
 };
@@ -168,13 +138,11 @@ Result<JobResult> Launcher::run() {
     }
   }
   if (options_.least > 0) {
-    master_.emplace(token_, options_,
-                    MasterHooks{.kill = [this](MemberNumber number) { do_later([=, this] { kill_member(number); }); },
-                                .tell = [this](const std::string& line) { do_later([=, this] { say(line); }); }});
-    memory_.counter(kMastersPort).store(master_->door.endpoint().port());
+    master_.emplace(token_, options_.least, options_.ranks);
+    memory_.counter(kMastersPort).store(master_->port());
   }
   while (processes_.running() > 0) watch_once();
-  if (master_) result_.reached_end = master_->server.known().end == JobEnd::done;
+  if (master_) result_.reached_end = master_->known().end == JobEnd::done;
   for (Child& child : children_) {
     result_.exit_status.push_back(child.status);
     result_.reports.push_back(std::move(child.report));
@@ -229,8 +197,7 @@ void Launcher::live(int rank, int pipe) {
     if (options_.least > 0) {
       auto& port = memory_.counter(kMastersPort);  // the master comes after all have been forked, without its thread
       while (port.load() == 0) std::this_thread::sleep_for(1ms);
-      const auto context = make_changing_rank({.host = asio::ip::address_v4::loopback().to_string(),
-                                               .port = static_cast<std::uint16_t>(port.load()),
+      const auto context = make_changing_rank({.port = static_cast<std::uint16_t>(port.load()),
                                                .token = token_,
                                                .number = static_cast<MemberNumber>(rank),
                                                .most = options_.ranks,
@@ -260,7 +227,12 @@ void Launcher::watch_once() {
   processes_.wait(looked_at, std::min<Duration>(tick_at_ - clock_.now(), kTick));
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   processes_.attend();
-  for (const auto& work : take_later()) work();
+  if (master_) {
+    for (const JobMaster::Wish& wish : master_->take_wishes()) {
+      if (wish.kill) kill_member(*wish.kill);
+      if (!wish.tell.empty()) say(wish.tell);
+    }
+  }
   if (clock_.now() >= tick_at_) {
     tick_at_ = clock_.now() + kTick;
     if (options_.while_running) options_.while_running();
@@ -293,7 +265,7 @@ void Launcher::ended(int rank, int wait_status) {
   listen(rank);  // what it has said before it ended
   Child& child = children_[static_cast<std::size_t>(rank)];
   child.status = exit_status_of(wait_status);
-  if (master_) master_->server.lose(static_cast<MemberNumber>(rank));
+  if (master_) master_->lose(static_cast<MemberNumber>(rank));
   if (result_.interrupted || processes_.killing() || memory_.fate(rank).kind == RankFate::Kind::left) return;
   if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   if (master_) {

@@ -1,0 +1,66 @@
+#include "stretto/membership/job_master.h"
+
+#include <mutex>
+#include <utility>
+
+#include "stretto/membership/hosts/master_server.h"
+
+namespace stretto {
+namespace {
+
+constexpr Duration kForAllToCome = std::chrono::seconds(10);  // after the last one that has
+
+}  // namespace
+
+class JobMaster::Impl {
+ public:
+  Impl(const Token& token, int least, int most)
+      : door_(network_, {.address = asio::ip::address_v4::loopback(), .token = token}),
+        server_(
+            network_, door_, views_,
+            {.least = static_cast<std::size_t>(least), .most = static_cast<std::size_t>(most), .gather = kForAllToCome},
+            {.kill = [this](MemberNumber number) { wish({.kill = number}); },
+             .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
+
+  std::uint16_t port() const { return door_.endpoint().port(); }
+  MasterServer& server() { return server_; }
+  std::vector<Wish> take_wishes() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(wishes_, {});
+  }
+
+ private:
+  void wish(Wish wish) {
+    const std::lock_guard lock(mutex_);
+    wishes_.push_back(std::move(wish));
+  }
+
+  std::mutex mutex_;
+  std::vector<Wish> wishes_;
+  NetworkThread network_;
+  Door door_;
+  MemoryRegister views_;
+  MasterServer server_;  // uses what is above
+};
+
+JobMaster::JobMaster(const Token& token, int least, int most) : impl_(std::make_unique<Impl>(token, least, most)) {}
+
+JobMaster::~JobMaster() = default;
+
+std::uint16_t JobMaster::port() const {
+  return impl_->port();
+}
+
+void JobMaster::lose(MemberNumber number) {
+  impl_->server().lose(number);
+}
+
+Registered JobMaster::known() {
+  return impl_->server().known();
+}
+
+std::vector<JobMaster::Wish> JobMaster::take_wishes() {
+  return impl_->take_wishes();
+}
+
+}  // namespace stretto

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/membership/views/view.h"
+#include "stretto/transport/hosts/hello.h"
+
+namespace stretto {
+
+/// The master of a job whose members change, and are processes of this host, in the process that has started them: it
+/// keeps the register, and listens on the loopback address, with a thread of its own. The owner's thread alone calls.
+class JobMaster {
+ public:
+  /// `least`: members with which the job goes on; `most`: members at a time. A first view has all of these, or those
+  /// that are left.
+  JobMaster(const Token& token, int least, int most);
+  ~JobMaster();
+  JobMaster(const JobMaster&) = delete;
+  JobMaster& operator=(const JobMaster&) = delete;
+
+  /// The port where members come.
+  std::uint16_t port() const;
+  /// The process of a member has ended.
+  void lose(MemberNumber number);
+  /// The register as it is now.
+  Registered known();
+
+  /// A thing that the owner is to do.
+  struct Wish {
+    std::optional<MemberNumber> kill = {};  ///< end that process, which the others go on without
+    std::string tell = {};                  ///< or a line for a person to read
+  };
+  /// Those since the last call: to be asked for about ten times a second.
+  std::vector<Wish> take_wishes();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,52 @@
+#include "stretto/membership/member_place.h"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include "stretto/transport/job_memory.h"
+
+namespace stretto {
+namespace {
+
+/// The number that a text is, from `least` to `most`.
+template <class Number>
+bool is_number(std::string_view text, Number least, Number most, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least && number <= most;
+}
+
+}  // namespace
+
+std::string MemberPlace::encoded() const {
+  return text(port, '/', number, '/', most, '/', digits_of(token));
+}
+
+Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
+  std::array<std::string_view, 4> parts;
+  std::string_view rest = words;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t end = i + 1 < parts.size() ? rest.find('/') : rest.size();
+    parts[i] = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : std::min(end + 1, rest.size()));
+  }
+  MemberPlace place;
+  const auto token = token_of(std::string(parts[3]));
+  if (!token || !is_number<std::uint16_t>(parts[0], 1, 65535, place.port) ||
+      !is_number<MemberNumber>(parts[1], 0, std::uint64_t{1} << 62, place.number) ||
+      !is_number<int>(parts[2], 1, JobMemory::kMaxRanks, place.most)) {
+    return Error{Errc::bad_input, "expected port/number/most/token, as stretto run sets it"};
+  }
+  place.token = *token;
+  return place;
+}
+
+std::optional<MemberPlace> member_place() {
+  const char* const words = std::getenv(MemberPlace::kVariable);
+  if (words == nullptr || *words == '\0') return std::nullopt;
+  const auto place = MemberPlace::decoded(words);
+  if (!place) throw UsageError(text(MemberPlace::kVariable, "='", words, "': ", place.error().message));
+  return *place;
+}
+
+}  // namespace stretto

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/views/view.h"
+#include "stretto/transport/hosts/hello.h"
+
+namespace stretto {
+
+/// As whom a process that `stretto run` has started comes to the job's master, where members change.
+struct MemberPlace {
+  /// The environment variable that says it: encoded().
+  static constexpr const char* kVariable = "STRETTO_MEMBER";
+
+  std::uint16_t port = 0;  ///< of the master, on the loopback address
+  MemberNumber number = 0;
+  int most = 1;   ///< members at a time
+  Token token{};  ///< of the job
+
+  /// "port/number/most/token".
+  std::string encoded() const;
+  /// Errc::bad_input for anything else.
+  static Result<MemberPlace> decoded(std::string_view words);
+};
+
+/// That of this process, by its environment; nothing where it is no such member. Throws UsageError where the variable
+/// says nothing of the kind.
+std::optional<MemberPlace> member_place();
+
+}  // namespace stretto

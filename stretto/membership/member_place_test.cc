@@ -1,0 +1,45 @@
+#include "stretto/membership/member_place.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+
+namespace stretto {
+namespace {
+
+TEST(MemberPlace, IsWrittenAndRead) {
+  const MemberPlace place{.port = 40123, .number = 17, .most = 8, .token = new_token()};
+  const auto read = MemberPlace::decoded(place.encoded()).or_throw();
+  EXPECT_EQ(read.port, place.port);
+  EXPECT_EQ(read.number, place.number);
+  EXPECT_EQ(read.most, place.most);
+  EXPECT_EQ(read.token, place.token);
+}
+
+TEST(MemberPlace, RefusesWhatIsNone) {
+  const std::string token = digits_of(new_token());
+  for (const std::string& words : std::vector<std::string>{
+           "", "1/2/3/" + token.substr(1), "0/2/3/" + token, "65536/2/3/" + token, "1/-2/3/" + token, "1/2/0/" + token,
+           "1/2/3", "1/2/" + token, "1/2/3/" + token + "/", " 1/2/3/" + token, "a/b/c/" + token,
+           "1/99999999999999999999/3/" + token, std::string("1/2/3/\0", 7) + token}) {
+    EXPECT_EQ(MemberPlace::decoded(words).error().code, Errc::bad_input) << words;
+  }
+}
+
+TEST(MemberPlace, IsThatOfTheEnvironment) {
+  ::unsetenv(MemberPlace::kVariable);
+  EXPECT_FALSE(member_place());
+  const MemberPlace place{.port = 40123, .number = 17, .most = 8, .token = new_token()};
+  ::setenv(MemberPlace::kVariable, place.encoded().c_str(), 1);
+  EXPECT_EQ(member_place()->number, 17u);
+  ::setenv(MemberPlace::kVariable, "40123/17", 1);
+  EXPECT_THROW((void)member_place(), UsageError);
+  ::unsetenv(MemberPlace::kVariable);
+}
+
+}  // namespace
+}  // namespace stretto
