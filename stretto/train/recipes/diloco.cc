@@ -246,10 +246,8 @@ class Diloco final : public Recipe, private CarriedSums {
   }
 
   Result<int> advance(Driver& driver, TimePoint deadline) override {
-    if (steps_ != 0) {  // in the middle of a phase
-      if (context_.engine.frozen()) return Error{Errc::members_changed, "the members of the job change", -1};
-      return 0;
-    }
+    // In the middle of a phase nobody is waited for. Where the members change the rounds that count are taken, no more.
+    if (steps_ != 0 && !context_.engine.frozen()) return 0;
     auto rounds =
         collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) phases_.exchanged();
