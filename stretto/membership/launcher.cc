@@ -78,9 +78,11 @@ bool other_threads_sleep() {
 struct MastersPart {
   MastersPart(const Token& token, const JobOptions& options, MasterHooks hooks)
       : door(network, {.address = asio::ip::address_v4::loopback(), .token = token}),
+        views(options.position),
         server(network, door, views,
                {.least = static_cast<std::size_t>(options.least),
                 .most = static_cast<std::size_t>(options.ranks),
+                .wait = Duration(0),  // nobody starts a rank again: where too few are left the job is over
                 .gather = kForAllToCome},
                std::move(hooks)) {}
 
