@@ -7,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/shared_counter.h"
+#include "stretto/dispenser/pool.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
 
@@ -53,6 +54,10 @@ class RunMembers final : public SharedCounter {
     if (worlds.size() == 1) return {};
     return text(view.members.size(), " members go on after round ", view.complete, ", where ",
                 worlds[worlds.size() - 2].members.size(), " were");
+  }
+  /// The batches that the ranks were to apply from `before` on, once all are: those that are dropped are none of them.
+  std::uint64_t to_apply(std::uint64_t before) const {
+    return batches_ - before - Pool::dropped_in(changes_.view().position);
   }
   /// `batches`: MembersFigures::batches.
   MembersFigures figures(std::vector<std::uint64_t> batches) const {
