@@ -18,7 +18,7 @@ import tempfile
 import time
 
 ALGORITHMS = ["sync", "eager-quorum", "eager-solo", "eager-majority", "eager-deadline:1,1ms"]
-ALGORITHMS += ["diloco", "diloco:quorum", "local:quorum", "local:solo"]
+ALGORITHMS += ["local", "diloco", "diloco:quorum", "local:quorum", "local:solo"]
 WATCHDOG = 120  # seconds, where a job takes about three
 
 
@@ -31,10 +31,11 @@ def children_of(pid):
 
 
 def records_of(folder, number):
-    """The batches of a member, in the order of its steps, as far as it has written them."""
+    """The batches of a member by its steps, as far as it has written them: a killed rank's last ones may be missing."""
     path = folder / f"records-{number}.jsonl"
     lines = path.read_text().split("\n") if path.exists() else []
-    return [json.loads(line)["batch"] for line in lines[:-1]]  # behind the last line feed: cut off
+    records = [json.loads(line) for line in lines[:-1]]  # behind the last line feed: cut off
+    return {record["step"]: record["batch"] for record in records}
 
 
 def faults_in(folder, batches, before):
@@ -55,10 +56,12 @@ def faults_in(folder, batches, before):
     for number, (first, then) in enumerate(itertools.zip_longest(before, applied, fillvalue=0)):
         count = first + then
         computed = records_of(folder, number)
-        if number in stayed and len(computed) != count:
-            faults.append(f"member {number} stayed, computed {len(computed)} batches, and {count} of them are applied")
-        unrecorded += max(0, count - len(computed))  # a killed rank's last steps
-        for batch in computed[:count]:  # what is applied of a member's batches is the first of them
+        here = sum(step >= first for step in computed)  # in this part of the job
+        if number in stayed and here != then:
+            faults.append(f"member {number} stayed, computed {here} batches, and {then} of them are applied")
+        applied_of_it = [batch for step, batch in computed.items() if step < count]  # the first of them
+        unrecorded += count - len(applied_of_it)
+        for batch in applied_of_it:
             if batch in seen:
                 faults.append(f"batch {batch} is applied of member {seen[batch]} and of member {number}")
             seen[batch] = number

@@ -89,10 +89,9 @@ void check_members(const RunPlan& plan, const TaskFacts& facts) {
   require(o.least <= o.ranks, "ranks", range, "MIN:MAX, of which the first is not above the second, as in 2:8");
   require(o.ranks <= RoundHeader::kMaxNamedRanks, "ranks", range,
           text("at most ", RoundHeader::kMaxNamedRanks, ": headers name who has brought what").c_str());
-  if (!carries(*plan.algorithm.recipe, plan.algorithm.policy)) {
+  if (!plan.algorithm.recipe->carried) {
     refuse(text("algorithm '", o.algorithm, "'"),
-           "one whose rounds go on where members change: sync, an eager one, diloco, or local with a policy, as in "
-           "local:quorum");
+           "one whose rounds go on where members change: sync, an eager one, local or diloco");
   }
   const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
   if (plan.algorithm.recipe->local_steps != 0 && o.sync_every > most) {

@@ -144,6 +144,8 @@ INSTANTIATE_TEST_SUITE_P(All, EachAlgorithm,
                                                                     {"diloco:quorum", 0},
                                                                     {"diloco:quorum:3", 1},
                                                                     {"diloco:solo", 2},
+                                                                    {"local", 0},
+                                                                    {"local", 2},
                                                                     {"local:quorum", 0},
                                                                     {"local:majority", 1},
                                                                     {"local:deadline:2,1ms", 0}}));
@@ -187,14 +189,16 @@ INSTANTIATE_TEST_SUITE_P(All, CutOffCheckpoint,
                                                                    {"eager-quorum", 50, false},
                                                                    {"eager-quorum", 50, true},
                                                                    {"diloco", 4, false},
-                                                                   {"diloco", 4, true}}));
+                                                                   {"diloco", 4, true},
+                                                                   {"local", 4, false},
+                                                                   {"local", 4, true}}));
 
 class ResumedMembers : public ChangedMembers, public testing::WithParamInterface<const char*> {};
 
 TEST_P(ResumedMembers, GoOnFromACheckpointOfOthers) {
   const std::string folder = (root_ / "run").string();
   TrainOptions options{.algorithm = GetParam(), .data = "shared", .checkpoint_every = 50};
-  if (options.algorithm.starts_with("diloco")) options.sync_every = 4;
+  if (!options.algorithm.starts_with("eager") && options.algorithm != "sync") options.sync_every = 4;
   const auto kills = [](std::set<std::uint64_t> at) {
     return [at = std::move(at)](std::uint64_t n) {
       if (at.contains(n)) ::raise(SIGKILL);
@@ -247,7 +251,7 @@ TEST_P(ResumedMembers, GoOnFromACheckpointOfOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ResumedMembers,
-                         testing::Values("sync", "eager-quorum", "eager-solo", "diloco", "diloco:quorum"));
+                         testing::Values("sync", "eager-quorum", "eager-solo", "local", "diloco", "diloco:quorum"));
 
 TEST_F(ChangedMembers, AnAverageOfStatesThatIsCutOffEndsNoRank) {
   hooks_.in_average = [&] {
