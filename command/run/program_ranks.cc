@@ -34,6 +34,7 @@ constexpr int kNoSuchProgram = 127, kNotExecutable = 126;  // as shells have the
 constexpr Duration kLeftAfterKill = 1s;   // until what has been killed, and is not seen to be gone, is left alone
 constexpr Duration kUnread = 1s;          // without a reader, until output is dropped after a signal
 constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
+constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
 
@@ -132,7 +133,11 @@ class RunningPrograms {
 };
 
 int RunningPrograms::run() {
-  if (job_.least > 0) master_.emplace(token_, job_.least, job_.ranks);
+  if (job_.least > 0) {
+    // While one may be started again too few are waited for.
+    const Duration wait = job_.restarts > 0 ? kForAnother : Duration(0);
+    master_.emplace(JobMaster::Options{.token = token_, .least = job_.least, .most = job_.ranks, .wait = wait});
+  }
   for (int rank = 0; rank < job_.ranks && !over(); ++rank) start(rank, rank);
   if (cannot_start_ != 0) {
     say(why_not_started(job_.program[0], cannot_start_));

@@ -27,7 +27,7 @@ Result<Pool> Pool::from_position(std::uint64_t batches, std::span<const std::uin
   }
   if (!returned.empty() && returned.back() >= pool.next_) return wrong_position();
   for (std::size_t i = 0; i < losses.size(); i += 2) {
-    const bool fits = losses[i] < pool.next_ && losses[i + 1] > 0 && losses[i + 1] < kMostLosses;
+    const bool fits = losses[i] < pool.next_ && losses[i + 1] > 0 && losses[i + 1] <= kMostLosses;
     if (!fits || !pool.losses_.emplace(losses[i], losses[i + 1]).second) return wrong_position();
   }
   return pool;
@@ -60,7 +60,6 @@ std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t a
   std::vector<std::uint64_t> dropped;
   for (auto batch = hand.open.begin() + first; batch != hand.open.end(); ++batch) {
     if (was_lost && ++losses_[*batch] >= kMostLosses) {
-      losses_.erase(*batch);
       dropped.push_back(*batch);
     } else {
       returned_.insert(std::ranges::upper_bound(returned_, *batch), *batch);
@@ -98,6 +97,13 @@ std::vector<std::uint64_t> Pool::in_hand(std::uint64_t member) const {
   const auto found = hands_.find(member);
   if (found == hands_.end()) return {};
   return {found->second.open.begin(), found->second.open.end()};
+}
+
+std::uint64_t Pool::dropped_in(std::span<const std::uint64_t> position) {
+  std::uint64_t dropped = 0;
+  const std::size_t first = position.size() < 2 ? position.size() : 2 + position[1];
+  for (std::size_t i = first; i + 1 < position.size(); i += 2) dropped += position[i + 1] >= kMostLosses ? 1 : 0;
+  return dropped;
 }
 
 std::vector<std::uint64_t> Pool::position() const {

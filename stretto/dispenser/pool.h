@@ -50,8 +50,10 @@ class Pool {
   /// Batches handed to the member that are not settled, in order.
   std::vector<std::uint64_t> in_hand(std::uint64_t member) const;
   /// As plain numbers: the first batch that was never handed out, those that came back, and how often batches that may
-  /// still be computed have been in a lost hand.
+  /// still be computed, or are dropped, have been in a lost hand.
   std::vector<std::uint64_t> position() const;
+  /// So many batches are dropped by such a position.
+  static std::uint64_t dropped_in(std::span<const std::uint64_t> position);
 
  private:
   struct Hand {

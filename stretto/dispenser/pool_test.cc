@@ -52,9 +52,15 @@ TEST(Pool, DropsABatchThatThreeLostMembersHadInHand) {
   EXPECT_EQ(pool.give_back(3, 0, false), Numbers()) << "who leaves does not count";
   EXPECT_EQ(pool.take(4), 0u);
   EXPECT_EQ(pool.take(4), 1u);
+  EXPECT_EQ(Pool::dropped_in(pool.position()), 0u);
   EXPECT_EQ(pool.give_back(4, 0, true), (Numbers{0}));
+  EXPECT_EQ(Pool::dropped_in(pool.position()), 1u);
+  EXPECT_EQ(Pool::from_position(2, pool.position()).value().position(), pool.position());
   EXPECT_EQ(pool.take(5), 1u);
   EXPECT_FALSE(pool.take(5));
+  pool.settle(5, 1);
+  EXPECT_EQ(Pool::dropped_in(pool.position()), 1u);
+  EXPECT_EQ(Pool::dropped_in({}), 0u);
 }
 
 TEST(Pool, ForgetsLossesOfABatchThatCounts) {
@@ -108,10 +114,44 @@ TEST(Pool, GoesOnFromItsPosition) {
 
 TEST(Pool, RefusesAPositionThatItCannotHaveWritten) {
   for (const Numbers& position : {Numbers{1}, Numbers{4, 0}, Numbers{2, 1}, Numbers{2, 2, 1, 0}, Numbers{2, 1, 2},
-                                  Numbers{2, 0, 1}, Numbers{2, 0, 2, 1}, Numbers{2, 0, 1, 3}, Numbers{2, 0, 1, 0},
+                                  Numbers{2, 0, 1}, Numbers{2, 0, 2, 1}, Numbers{2, 0, 1, 4}, Numbers{2, 0, 1, 0},
                                   Numbers{2, 0, 1, 1, 1, 1}, Numbers{2, ~std::uint64_t{0}, 1}}) {
     EXPECT_FALSE(Pool::from_position(3, position));
   }
+}
+
+TEST(PoolPosition, OfACheckpointIsThatOfThePool) {
+  const DispenserPosition position = position_in_pool(position_of_pool({})).value();
+  EXPECT_EQ(position, DispenserPosition());
+  EXPECT_EQ(position_in_pool({}).value(), DispenserPosition());
+  DispenserPosition stands;
+  stands.next = 7;
+  stands.returned = {2, 5};
+  EXPECT_EQ(position_in_pool(position_of_pool(stands)).value(), stands);
+  auto pool = Pool::from_position(9, position_of_pool(stands)).value();
+  EXPECT_EQ(pool.take(1), 2u);
+  EXPECT_EQ(pool.take(1), 5u);
+  EXPECT_EQ(pool.take(1), 7u);
+  pool.give_back(1, 1, true);
+  stands.next = 8;
+  stands.returned = {5, 7};
+  EXPECT_EQ(position_in_pool(pool.position()).value(), stands) << "without how often they were lost";
+  const std::vector<std::vector<std::uint64_t>> wrong{{1}, {3, 2, 0}};
+  for (const auto& numbers : wrong) EXPECT_FALSE(position_in_pool(numbers).ok());
+}
+
+TEST(PoolPosition, CountsWhatMembersWereHandedOnce) {
+  DispenserPosition before;
+  before.next = 6;
+  before.returned = {1, 3};
+  before.steps = {4, 0};
+  // Batches 0 and 4 were in hand before, 3 came back and is used, 8 went to a member that is lost, 6 is in no hand.
+  const std::vector<std::vector<std::uint64_t>> logs{{0, 3, 9}, {4, 7}};
+  const DispenserPosition after = position_after_all(before, logs);
+  EXPECT_EQ(after.next, 10u);
+  EXPECT_EQ(after.returned, (std::vector<std::uint64_t>{1, 6, 8}));
+  EXPECT_EQ(after.steps, before.steps);
+  EXPECT_EQ(position_after_all(before, {}), before);
 }
 
 }  // namespace

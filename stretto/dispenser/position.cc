@@ -69,6 +69,36 @@ Result<DispenserPosition> position_after(const DispenserPosition& before, std::s
   return after;
 }
 
+std::vector<std::uint64_t> position_of_pool(const DispenserPosition& position) {
+  std::vector<std::uint64_t> numbers{position.next, position.returned.size()};
+  numbers.insert(numbers.end(), position.returned.begin(), position.returned.end());
+  return numbers;
+}
+
+Result<DispenserPosition> position_in_pool(std::span<const std::uint64_t> of_pool) {
+  DispenserPosition position;
+  if (of_pool.empty()) return position;
+  if (of_pool.size() < 2 || of_pool[1] > of_pool.size() - 2) return malformed("does not fit", "it is of no pool");
+  const auto returned = of_pool.subspan(2, of_pool[1]);
+  position.next = of_pool[0];
+  position.returned.assign(returned.begin(), returned.end());
+  return position;
+}
+
+DispenserPosition position_after_all(const DispenserPosition& before,
+                                     std::span<const std::vector<std::uint64_t>> logs) {
+  DispenserPosition after = before;
+  std::vector<std::uint64_t> used;
+  for (const auto& log : logs) used.insert(used.end(), log.begin(), log.end());
+  std::sort(used.begin(), used.end());
+  if (!used.empty()) after.next = std::max(after.next, used.back() + 1);
+  std::vector<std::uint64_t> open = before.returned;
+  for (std::uint64_t sequence = before.next; sequence < after.next; ++sequence) open.push_back(sequence);
+  after.returned.clear();
+  std::set_difference(open.begin(), open.end(), used.begin(), used.end(), std::back_inserter(after.returned));
+  return after;
+}
+
 std::string to_json(const RankLog& log) {
   return Json{{"handed_out", log.handed_out}, {"deposited", log.deposited}}.dump();
 }

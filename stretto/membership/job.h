@@ -88,6 +88,8 @@ struct JobOptions {
   /// The job goes on without ranks that are lost as long as so many are left (RankContext::changes()); 0: it does not.
   /// Where it is not 0 a loss is no failure, extra_bytes are 0, and there are no counters.
   int least = 0;
+  /// With it: where the job's batches go on, as those who hand them out write it; empty: at their start.
+  std::vector<std::uint64_t> position = {};
   /// Bytes of shared memory beside the transport's own, mapped by all ranks; 0 for none.
   std::uint64_t extra_bytes = 0;
   /// Called on the parent's thread about ten times a second while the ranks run (progress display).

@@ -14,13 +14,16 @@ constexpr Duration kForAllToCome = std::chrono::seconds(10);  // after the last 
 
 class JobMaster::Impl {
  public:
-  Impl(const Token& token, int least, int most)
-      : door_(network_, {.address = asio::ip::address_v4::loopback(), .token = token}),
-        server_(
-            network_, door_, views_,
-            {.least = static_cast<std::size_t>(least), .most = static_cast<std::size_t>(most), .gather = kForAllToCome},
-            {.kill = [this](MemberNumber number) { wish({.kill = number}); },
-             .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
+  explicit Impl(const Options& options)
+      : door_(network_, {.address = asio::ip::address_v4::loopback(), .token = options.token}),
+        views_(options.position),
+        server_(network_, door_, views_,
+                {.least = static_cast<std::size_t>(options.least),
+                 .most = static_cast<std::size_t>(options.most),
+                 .wait = options.wait,
+                 .gather = kForAllToCome},
+                {.kill = [this](MemberNumber number) { wish({.kill = number}); },
+                 .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
   std::uint16_t port() const { return door_.endpoint().port(); }
   MasterServer& server() { return server_; }
@@ -43,7 +46,7 @@ class JobMaster::Impl {
   MasterServer server_;  // uses what is above
 };
 
-JobMaster::JobMaster(const Token& token, int least, int most) : impl_(std::make_unique<Impl>(token, least, most)) {}
+JobMaster::JobMaster(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 
 JobMaster::~JobMaster() = default;
 

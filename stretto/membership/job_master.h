@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/membership/views/view.h"
 #include "stretto/transport/hosts/hello.h"
 
@@ -15,9 +16,14 @@ namespace stretto {
 /// keeps the register, and listens on the loopback address, with a thread of its own. The owner's thread alone calls.
 class JobMaster {
  public:
-  /// `least`: members with which the job goes on; `most`: members at a time. A first view has all of these, or those
-  /// that are left.
-  JobMaster(const Token& token, int least, int most);
+  struct Options {
+    Token token{};                             ///< of the job
+    int least = 1;                             ///< members with which the job goes on
+    int most = 1;                              ///< members at a time; a first view has as many, or those that are left
+    Duration wait = Duration(0);               ///< for members, where too few are left, before the job is given up
+    std::vector<std::uint64_t> position = {};  ///< View::position before the first view
+  };
+  explicit JobMaster(const Options& options);
   ~JobMaster();
   JobMaster(const JobMaster&) = delete;
   JobMaster& operator=(const JobMaster&) = delete;

@@ -138,7 +138,9 @@ Result<JobResult> Launcher::run() {
     }
   }
   if (options_.least > 0) {
-    master_.emplace(token_, options_.least, options_.ranks);
+    // Nobody starts a rank again: where too few are left the job is over.
+    master_.emplace(JobMaster::Options{
+        .token = token_, .least = options_.least, .most = options_.ranks, .position = options_.position});
     memory_.counter(kMastersPort).store(master_->port());
   }
   while (processes_.running() > 0) watch_once();

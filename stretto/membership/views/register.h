@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/descriptor.h"
@@ -38,6 +39,8 @@ class Register {
 /// A register in the memory of its process, which is lost with it.
 class MemoryRegister final : public Register {
  public:
+  /// `position`: View::position before the first view.
+  explicit MemoryRegister(std::vector<std::uint64_t> position = {}) { content_.view.position = std::move(position); }
   Result<Registered> read() override { return content_; }
   Written commit(const View& view) override;
   Written end(std::uint64_t epoch, JobEnd how) override;

@@ -1,5 +1,6 @@
 #include "stretto/train/job/checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -13,23 +14,25 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json json_of(const Checkpoint& c) {
-  return {{"version", Checkpoint::kVersion},
-          {"stretto", c.stretto},
-          {"library", c.replica.library},
-          {"task", c.task},
-          {"model", c.replica.model},
-          {"optimizer", c.replica.optimizer},
-          {"ranks", c.ranks},
-          {"batch", c.batch},
-          {"data", c.data},
-          {"seed", c.seed},
-          {"momentum", c.momentum},
-          {"batches", c.batches},
-          {"seconds", c.seconds},
-          {"position", ordered_json::parse(to_json(c.position))},
-          {"parameters_checksum", c.checksum.parameters},
-          {"optimizer_checksum", c.checksum.optimizer},
-          {"algorithm", c.algorithm}};
+  ordered_json json = {{"version", Checkpoint::kVersion},
+                       {"stretto", c.stretto},
+                       {"library", c.replica.library},
+                       {"task", c.task},
+                       {"model", c.replica.model},
+                       {"optimizer", c.replica.optimizer},
+                       {"ranks", c.ranks},
+                       {"batch", c.batch},
+                       {"data", c.data},
+                       {"seed", c.seed},
+                       {"momentum", c.momentum},
+                       {"batches", c.batches},
+                       {"seconds", c.seconds},
+                       {"position", ordered_json::parse(to_json(c.position))},
+                       {"parameters_checksum", c.checksum.parameters},
+                       {"optimizer_checksum", c.checksum.optimizer},
+                       {"algorithm", c.algorithm}};
+  if (c.any_ranks) json["any_ranks"] = true;
+  return json;
 }
 
 /// All but the version, and the state file's name. Throws nlohmann's exceptions, and Failure for a position that is
@@ -42,6 +45,7 @@ Checkpoint from_json(const ordered_json& json) {
   json.at("model").get_to(c.replica.model);
   json.at("optimizer").get_to(c.replica.optimizer);
   json.at("ranks").get_to(c.ranks);
+  c.any_ranks = json.value("any_ranks", false);
   json.at("batch").get_to(c.batch);
   json.at("data").get_to(c.data);
   json.at("seed").get_to(c.seed);
@@ -60,9 +64,11 @@ std::string contradiction(const Checkpoint& c) {
   const std::uint64_t used = c.position.next - c.position.returned.size();
   if (used != c.batches) return text(c.batches, " batches, and ", used, " by its position in the data");
   const auto& steps = c.position.steps;
-  if (std::cmp_not_equal(steps.size(), c.ranks)) return text(c.ranks, " ranks, and the steps of ", steps.size());
+  if (c.any_ranks ? std::cmp_less(steps.size(), c.ranks) : std::cmp_not_equal(steps.size(), c.ranks))
+    return text(c.ranks, " ranks, and the steps of ", steps.size());
   const std::uint64_t made = std::accumulate(steps.begin(), steps.end(), std::uint64_t{0});
-  if (made != c.batches) return text(c.batches, " batches, and ", made, " steps of all ranks");
+  const bool fits = made == c.batches || (c.any_ranks && made < c.batches);  // a few may have been dropped
+  if (!fits) return text(c.batches, " batches, and ", made, " steps of all ranks");
   return {};
 }
 
@@ -80,11 +86,29 @@ Checkpoint checkpoint_identity(const RunPlan& plan) {
   return {.stretto = stretto_version(),
           .task = o.workload,
           .ranks = o.ranks,
+          .any_ranks = o.least > 0,
           .batch = o.batch,
           .data = o.data,
           .seed = o.seed,
           .momentum = o.momentum,
           .algorithm = std::string(plan.algorithm.recipe->name)};
+}
+
+DispenserPosition position_before(const Checkpoint* resume, int ranks) {
+  if (resume == nullptr) return DispenserPosition(ranks);
+  DispenserPosition position = resume->position;
+  position.steps.resize(std::max(position.steps.size(), static_cast<std::size_t>(ranks)));
+  return position;
+}
+
+DispenserPosition dispenser_position(const Checkpoint* resume, int ranks, bool from_pool) {
+  DispenserPosition position = position_before(resume, ranks);
+  position.steps.resize(static_cast<std::size_t>(ranks));
+  if (from_pool) {
+    position.next = 0;
+    position.returned.clear();
+  }
+  return position;
 }
 
 Result<void> write_checkpoint(const RunFolder& folder, Checkpoint c, Replica& replica, const std::string& recipe_state,
@@ -126,9 +150,10 @@ void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan) {
   const Checkpoint here = checkpoint_identity(plan);
   require_equal("stretto version", checkpoint.stretto, here.stretto);
   require_equal("workload", checkpoint.task, here.task);
-  require_equal("ranks", checkpoint.ranks, here.ranks);
+  if (!checkpoint.any_ranks && !here.any_ranks) require_equal("ranks", checkpoint.ranks, here.ranks);
   require_equal("batch", checkpoint.batch, here.batch);
-  require_equal("data", checkpoint.data, here.data);
+  const bool belonged_to_ranks = checkpoint.data == name_of(Sharing::partitioned);
+  if (!here.any_ranks || !belonged_to_ranks) require_equal("data", checkpoint.data, here.data);
   require_equal("seed", checkpoint.seed, here.seed);
   require_equal("momentum", checkpoint.momentum, here.momentum);
   if (checkpoint.batches > plan.total_batches) {

@@ -25,6 +25,9 @@ struct Checkpoint {
   std::string task;
   ReplicaIdentity replica;  ///< rank 0's
   int ranks = 0;
+  /// Members of the job change, or did before it went on with others: its batches belong to no rank, and it may go on
+  /// with any number of ranks. Its position may have the steps of more of them.
+  bool any_ranks = false;
   int batch = 0;
   std::string data;
   std::uint64_t seed = 0;
@@ -42,6 +45,12 @@ struct Checkpoint {
 /// The identity of the job that `plan` describes, without that of its replicas; the rest is empty.
 Checkpoint checkpoint_identity(const RunPlan& plan);
 
+/// The position of a job that goes on from `resume`, null: from its start, with the steps of so many ranks or more.
+DispenserPosition position_before(const Checkpoint* resume, int ranks);
+/// The same for a Dispenser of one of them. `from_pool`: the job's pool is at that position already, which hands out
+/// its batches.
+DispenserPosition dispenser_position(const Checkpoint* resume, int ranks, bool from_pool);
+
 /// Writes the replica's state and that of the recipe (Recipe::state()), then the checkpoint, and removes older states.
 /// An error: the old checkpoint is untouched, and nothing of the new one is left.
 Result<void> write_checkpoint(const RunFolder& folder, Checkpoint checkpoint, Replica& replica,
@@ -56,7 +65,8 @@ std::string to_json(const Checkpoint& checkpoint);
 Checkpoint checkpoint_from_json(const std::string& json);
 
 /// Throws UsageError, which names the first thing that differs, unless `checkpoint` is of the job that `plan`
-/// describes.
+/// describes. One whose members change may go on from a job of any number of ranks, also where batches belonged to
+/// them.
 void require_same_job(const Checkpoint& checkpoint, const RunPlan& plan);
 /// The same for the part that only the replica knows.
 void require_same_model(const Checkpoint& checkpoint, const Replica& replica);

@@ -40,6 +40,8 @@ class Run {
   void read_resume();
   /// The checkpoint where the run goes on, as its files need it; nothing at its start.
   std::optional<RunFiles::Checkpointed> checkpointed() const;
+  /// Where the batches of a job whose members change go on; nothing of another job.
+  std::vector<std::uint64_t> pool_position() const;
   /// Of ranks that something else has started: rank 0 reads the checkpoint and prepares the files, for all.
   void share_files(RankContext& context, Replica& replica);
   /// Of the same at the end.
@@ -147,10 +149,17 @@ void Run::read_resume() {
 std::optional<RunFiles::Checkpointed> Run::checkpointed() const {
   if (!resume_) return std::nullopt;
   RunFiles::Checkpointed from{.steps = resume_->position.steps, .states = {}};
+  if (resume_->any_ranks || plan_.options.least > 0) {  // what ran since may have had more of them
+    from.steps.resize(std::max<std::size_t>(from.steps.size(), RoundHeader::kMaxNamedRanks));
+  }
   for (const std::string& state : {resume_->paths.replica, resume_->paths.recipe}) {
     from.states.push_back(std::filesystem::path(state).filename().string());
   }
   return from;
+}
+
+std::vector<std::uint64_t> Run::pool_position() const {
+  return resume_ && plan_.options.least > 0 ? position_of_pool(resume_->position) : std::vector<std::uint64_t>();
 }
 
 void Run::share_files(RankContext& context, Replica& replica) {
@@ -293,6 +302,7 @@ JobResult Run::run_ranks() {
   files_->prepare(from ? &*from : nullptr);
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
                               .least = plan_.options.least,
+                              .position = pool_position(),
                               .while_running = [this] { show_progress(); },
                               .tell =
                                   [this](const std::string& line) {

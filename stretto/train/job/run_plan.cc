@@ -81,7 +81,6 @@ void check_members(const RunPlan& plan, const TaskFacts& facts) {
   if (o.delivery != "every") refuse("delivery latest", "every: replicas that have parted cannot take over from others");
   if (o.data != "shared") refuse("data " + o.data, "shared: the batches of a lost rank are computed by others");
   if (o.simulated) refuse("simulated ranks", "a real run");
-  if (o.checkpoint_every != 0 || !o.resume.empty()) refuse("checkpoints", "none yet, where members change");
 }
 
 // A rank waits for all others in the middle of such a pass, so each of them has to be in its own.

@@ -262,10 +262,11 @@ TEST(RunPlan, WhereMembersChangeAQuorumIsOfThoseThatAreThere) {
   EXPECT_EQ(quorum_of_three("local:quorum:2"), Policy::at_least(2));
   EXPECT_EQ(quorum_of_three("diloco:quorum:6"), Policy::at_least(3)) << "there are no more";
   EXPECT_EQ(quorum_of_three("diloco"), Policy::full());
+  EXPECT_EQ(quorum_of_three("local"), Policy::full());
 }
 
 TEST(RunPlan, RefusesByNameWhatDoesNotGoOnWhereMembersChange) {
-  for (const char* algorithm : {"local", "wagma", "wagma-quorum"}) {
+  for (const char* algorithm : {"wagma", "wagma-quorum"}) {
     EXPECT_THAT(complaint({.algorithm = algorithm, .ranks = 4, .least = 2}),
                 HasSubstr(text("ranks 2:4 with algorithm '", algorithm, "': expected one whose rounds go on")));
   }

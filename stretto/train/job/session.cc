@@ -413,6 +413,7 @@ void Session::require_no_failure(const char* call) const {
 bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after) {
   return ends_with([&] {
     TimePoint silent_until = driver_->deadline(options_.silence);
+    bool over = false;  // the call has returned, but a change of members has cut off what ranks do together in it
     for (;;) {
       TimePoint deadline = silent_until;
       if (recipe_->ordered() != nullptr) deadline = std::min(deadline, driver_->deadline(kTellsWithin));
@@ -421,13 +422,13 @@ bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
       if (rounds && (account_ == nullptr || !meeting_->interrupted())) return true;
-      if (rounds) {  // what ranks do together at a full round was cut off
-        follow();
-        return after == AfterChange::again;
+      if (rounds) {
+        over = true;
+        continue;  // the engine is frozen: takes what else counts
       }
       if (rounds.error().code == Errc::members_changed && account_ != nullptr) {
         follow();
-        if (after == AfterChange::not_again) return false;
+        if (after == AfterChange::not_again || over) return after == AfterChange::again;
         silent_until = driver_->deadline(options_.silence);
         continue;
       }

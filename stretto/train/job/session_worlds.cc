@@ -104,6 +104,7 @@ void Session::learn() {
   if (!mine) return;
   recipe_->carried_sums()->take_over(beside);
   account_->learned(account);
+  recipe_->go_on_after(account_->batches());
 }
 
 void Session::fetch() {

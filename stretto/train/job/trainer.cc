@@ -149,8 +149,9 @@ Trainer::Impl::Impl(const TrainerContext& context)
                    ? std::optional<RunMembers>(std::in_place, *context.rank.changes(), batches_.num_batches())
                    : std::nullopt),
       dispenser_(batches_, context.plan.sharing, rank_, members_ ? members_->pool() : context.rank.counter(0),
-                 context.resume != nullptr ? context.resume->position : DispenserPosition(context.plan.options.ranks)),
-      sync_points_({context.plan, replica_, session_, dispenser_, context.resume, context.page}),
+                 dispenser_position(context.resume, context.plan.options.ranks, members_change())),
+      sync_points_(
+          {context.plan, replica_, session_, dispenser_, context.resume, context.page, context.rank.changes()}),
       pacer_(context.plan.pace, clock(), [&page = context.page](TimePoint when) { page.sleep_until(when); }),
       pass_(replica_, pacer_, context.place),
       ledger_(context.plan.options.ranks, members().host_names()),
@@ -198,8 +199,9 @@ RankReport Trainer::Impl::run() {
 }
 
 void Trainer::Impl::begin() {
+  if (context_.resume != nullptr && members_change()) load();  // who comes in later gets them from another rank
   session_.begin({{"set of options", to_json(context_.plan.options)}});
-  if (context_.resume != nullptr) load();
+  if (context_.resume != nullptr && !members_change()) load();
   replica_.set_lr_factor(context_.plan.lr.factor(applied_, context_.plan.options.ranks));
   if (is_first()) check_memory();
   const TrainOptions& options = context_.plan.options;
@@ -241,9 +243,10 @@ TimePoint Trainer::Impl::begin_together() {
 void Trainer::Impl::load() {
   const Checkpoint& from = *context_.resume;
   require_same_model(from, replica_);
-  Recipe& recipe = session_.recipe();
-  load_states(session_.meeting(), session_.driver(), context_.plan.options.resume, from.paths, from.checksum, replica_,
-              from.algorithm == context_.plan.algorithm.recipe->name ? &recipe : nullptr);
+  const std::string& folder = context_.plan.options.resume;
+  Recipe* const recipe = from.algorithm == context_.plan.algorithm.recipe->name ? &session_.recipe() : nullptr;
+  if (members_change()) return load_states(folder, from.paths, from.checksum, replica_, recipe);
+  load_states(session_.meeting(), session_.driver(), folder, from.paths, from.checksum, replica_, recipe);
 }
 
 void Trainer::Impl::check_memory() {
@@ -427,7 +430,7 @@ void Trainer::Impl::look_at_members() {
 RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
   ledger_.close();
   // The last round takes everything. What lost members have made is not known: each batch is to be applied once.
-  const std::uint64_t made = members_change() ? context_.plan.total_batches : last.deposits;
+  const std::uint64_t made = members_ ? members_->to_apply(batches_before(context_)) : last.deposits;
   ledger_.set_deposits(made, 0, last.counts);
   const RankAccount all = ledger_.total();
   std::optional<MembersFigures> of_members;

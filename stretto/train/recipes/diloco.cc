@@ -218,6 +218,7 @@ class Diloco final : public Recipe, private CarriedSums {
         models_(context.replica, variant, context.options.local_steps),
         phases_(models_, variant.keep),
         state_(context),
+        has_momentum_(variant.outer.momentum != 0),
         full_every_(variant.full_every),
         short_until_(context.options.algorithm.count("post-local", 0)),
         batches_(context.options.batches_before) {}
@@ -246,10 +247,8 @@ class Diloco final : public Recipe, private CarriedSums {
   }
 
   Result<int> advance(Driver& driver, TimePoint deadline) override {
-    if (steps_ != 0) {  // in the middle of a phase
-      if (context_.engine.frozen()) return Error{Errc::members_changed, "the members of the job change", -1};
-      return 0;
-    }
+    // In the middle of a phase nobody is waited for. Where the members change the rounds that count are taken, no more.
+    if (steps_ != 0 && !context_.engine.frozen()) return 0;
     auto rounds =
         collective_->exchange(driver, deadline, [this, &driver](const RoundResult& result) { apply(driver, result); });
     if (rounds) phases_.exchanged();
@@ -291,7 +290,8 @@ class Diloco final : public Recipe, private CarriedSums {
   void go_on_after(std::uint64_t batches) override { batches_ = batches; }
   bool averages_gradients() const override { return false; }
   /// Where all ranks are at the same full round the outer model and the anchor are the weights.
-  std::string state() const override { return models_.optimizer().state(); }
+  /// Without momentum that is all: local goes on from either of its recipes.
+  std::string state() const override { return has_momentum_ ? models_.optimizer().state() : std::string(); }
   void set_state(const std::string& state) override { models_.optimizer().set_state(state); }
   CarriedSums* carried_sums() override { return context_.options.members_change ? this : nullptr; }
 
@@ -371,6 +371,7 @@ class Diloco final : public Recipe, private CarriedSums {
   Models models_;
   OuterPhases<Models> phases_;
   StateAverage state_;
+  const bool has_momentum_;
   const std::uint64_t full_every_;                 // batches; 0: no full rounds but the last
   const std::uint64_t short_until_;                // batches of all ranks: a phase is one step until then
   std::uint64_t batches_;                          // of all ranks, since the start of the job

@@ -53,7 +53,7 @@ class OuterOptimizer {
 /// The average counts each model once, or, with Normalize::samples, as often as it has seen samples since the last.
 /// With one local step and plain SGD it equals sync up to rounding. Option `post-local`: one local step until so many
 /// batches of all ranks have been applied (Lin et al., "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020).
-/// Under another policy than full: make_local_by_policy().
+/// Under another policy than full, and where members of the job change: make_local_by_policy().
 std::unique_ptr<Recipe> make_local(const RecipeContext& context);
 /// RecipeInfo::check: throws UsageError for no local step, and as check_state_average().
 void check_local(const RecipeOptions& options, int ranks);
@@ -88,6 +88,7 @@ void check_diloco(const RecipeOptions& options, int ranks);
 /// an outer step that is the plain average over the ranks that have brought something. So a round averages the models
 /// of the ranks that have come, each carried over to the newest average: average + the rank's own steps. A late rank
 /// goes on from the newest average; its own steps since the one it had come from are in the average of a later round.
+/// Under policy full that is the average of all models, up to rounding, and own steps can be carried to another world.
 std::unique_ptr<Recipe> make_local_by_policy(const RecipeContext& context);
 /// RecipeInfo::shape.
 std::optional<AlgorithmShape> diloco_shape(const RecipeOptions& options, int ranks);

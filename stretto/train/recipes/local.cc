@@ -68,7 +68,8 @@ void check_local(const RecipeOptions& options, int) {
 
 std::unique_ptr<Recipe> make_local(const RecipeContext& context) {
   check_local(context.options, context.engine.size());
-  if (context.options.policy.kind != Policy::Kind::full) return make_local_by_policy(context);
+  const bool full = context.options.policy.kind == Policy::Kind::full;
+  if (!full || context.options.members_change) return make_local_by_policy(context);
   return std::make_unique<Local>(context);
 }
 

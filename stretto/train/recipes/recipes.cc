@@ -30,32 +30,28 @@ constexpr std::string_view kSyncOptions[] = {"ordering",        "cycle-time",   
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
-     sync_policy, make_sync, sync_shape, false, 0, kSyncOptions, check_sync, RecipeInfo::Carried::yes},
+     sync_policy, make_sync, sync_shape, false, 0, kSyncOptions, check_sync, true},
     {"eager-solo", "", "gradients of whoever has come when the first one comes: nobody waits", "shared", solo_policy,
-     make_eager, eager_shape, false, 0, kEagerOptions, check_eager, RecipeInfo::Carried::yes},
+     make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
     {"eager-majority", "", "gradients of whoever has come when one rank, drawn for the round, comes (the paper's)",
-     "shared", majority_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager,
-     RecipeInfo::Carried::yes},
+     "shared", majority_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
     {"eager-quorum", "[:Q]", "gradients of whoever has come when Q ranks have; Q = half of them by default", "shared",
-     quorum_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, RecipeInfo::Carried::yes},
+     quorum_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
     {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
-     deadline_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, RecipeInfo::Carried::yes},
+     deadline_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
     {"wagma", "[:S]",
      "models, averaged in groups of S ranks, others in each round; nobody waits but every --tau rounds", "partitioned",
-     wagma_policy, make_wagma, wagma_shape, true, 0, kWagmaOptions, check_wagma, RecipeInfo::Carried::no, true},
+     wagma_policy, make_wagma, wagma_shape, true, 0, kWagmaOptions, check_wagma, false, true},
     {"wagma-quorum", "[:S]", "the same once half of the ranks have come; a late rank keeps all of its steps", "shared",
-     wagma_policy, make_wagma_quorum, wagma_quorum_shape, true, 0, kWagmaOptions, check_wagma_quorum,
-     RecipeInfo::Carried::no, true},
+     wagma_policy, make_wagma_quorum, wagma_quorum_shape, true, 0, kWagmaOptions, check_wagma_quorum, false, true},
     {"local", "[:POLICY]",
      "models, averaged every --sync-every steps of their own (local SGD); POLICY: over the ranks that have come, as in "
      "local:quorum:4",
-     "partitioned", phase_policy, make_local, local_shape, true, 8, kLocalOptions, check_local,
-     RecipeInfo::Carried::unless_full},
+     "partitioned", phase_policy, make_local, local_shape, true, 8, kLocalOptions, check_local, true},
     {"diloco", "[:POLICY]",
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
-     "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco,
-     RecipeInfo::Carried::yes},
+     "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco, true},
 };
 
 constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";
@@ -170,11 +166,10 @@ void require_carried(const std::string& begin, const Algorithm& algorithm, const
   const auto refuse = [&begin](const std::string& what, const std::string& expected) {
     throw UsageError(text(begin, " with ", what, ": expected ", expected));
   };
-  if (!carries(*algorithm.recipe, algorithm.policy)) {
+  if (!algorithm.recipe->carried) {
     const std::string argument = algorithm.argument.empty() ? "" : ":" + algorithm.argument;
     refuse(text("algorithm '", algorithm.recipe->name, argument, "'"),
-           "one whose rounds go on where members change: sync, an eager one, diloco, or local with a policy, as in "
-           "local:quorum");
+           "one whose rounds go on where members change: sync, an eager one, local or diloco");
   }
   const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
   if (algorithm.recipe->local_steps != 0 && sync_every > most) {

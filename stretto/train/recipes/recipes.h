@@ -36,14 +36,9 @@ struct RecipeInfo {
   /// null.
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
   /// Whether its rounds go on where members of the job change (Recipe::carried_sums()), with options that let them.
-  enum class Carried {
-    no,
-    yes,
-    unless_full,  ///< under any policy but full
-  };
-  Carried carried = Carried::no;  ///< carries()
-  bool parts_ranks = false;       ///< a rank may be ahead of another although the policy is full
-  bool draws = false;             ///< from RecipeOptions::seed, under any policy
+  bool carried = false;
+  bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
+  bool draws = false;        ///< from RecipeOptions::seed, under any policy
   /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names
   /// to `options`.
   std::span<const AlgorithmOption> own_options = {};
@@ -57,11 +52,6 @@ struct RecipeInfo {
 /// Whether a rank takes steps of its own between two rounds.
 inline bool moves_own_weights(const RecipeInfo& recipe) {
   return recipe.averages_models || recipe.local_steps != 0;
-}
-/// RecipeInfo::carried under a policy.
-inline bool carries(const RecipeInfo& recipe, const Policy& policy) {
-  if (recipe.carried == RecipeInfo::Carried::unless_full) return policy.kind != Policy::Kind::full;
-  return recipe.carried == RecipeInfo::Carried::yes;
 }
 /// RecipeInfo::data under a policy: where a round does not wait for all, no rank may be left with batches of its own.
 inline std::string_view default_data(const RecipeInfo& recipe, const Policy& policy) {

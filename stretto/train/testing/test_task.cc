@@ -22,11 +22,12 @@ std::span<std::byte> bytes(std::vector<float>& numbers) {
 
 class LinearReplica final : public Replica, private GradientsByTensor, private ReadsByBucket, private LocalBuffers {
  public:
-  LinearReplica(std::uint64_t features, const RankTaskOptions& options)
-      : options_(options),
-        buckets_{{DataType::float32, 1}, {DataType::float32, features}},
-        tensors_{{.name = "b", .count = 1}, {.name = "w", .count = features, .bucket = 1}},
-        parameters_{std::vector<float>(1), std::vector<float>(features)},
+  LinearReplica(const LinearTaskOptions& task, const RankTaskOptions& options)
+      : task_(task),
+        options_(options),
+        buckets_{{DataType::float32, 1}, {DataType::float32, task.features}},
+        tensors_{{.name = "b", .count = 1}, {.name = "w", .count = task.features, .bucket = 1}},
+        parameters_{std::vector<float>(1), std::vector<float>(task.features)},
         momentum_(parameters_),
         own_(parameters_) {
     Random random(options.seed);
@@ -114,7 +115,10 @@ class LinearReplica final : public Replica, private GradientsByTensor, private R
     return {bytes(parameters_[0]), bytes(parameters_[1]), bytes(running_mean_)};
   }
   LocalBuffers* local_buffers() override { return this; }
-  std::vector<Buffer> floating_buffers() override { return {{DataType::float32, bytes(running_mean_)}}; }
+  std::vector<Buffer> floating_buffers() override {
+    if (task_.in_average) task_.in_average();
+    return {{DataType::float32, bytes(running_mean_)}};
+  }
   std::string optimizer_state() override {
     std::string all;
     for (const auto& momentum : momentum_) {
@@ -130,6 +134,7 @@ class LinearReplica final : public Replica, private GradientsByTensor, private R
     }
   }
   std::vector<Buffer> optimizer_arrays() override {
+    if (task_.in_average) task_.in_average();
     return {{DataType::float32, bytes(momentum_[0])}, {DataType::float32, bytes(momentum_[1])}};
   }
   std::string model_description() const override { return text("linear with ", buckets_[1].count, " features\n"); }
@@ -146,6 +151,7 @@ class LinearReplica final : public Replica, private GradientsByTensor, private R
     return {parameters.value(), optimizer.value()};
   }
   std::string save() override {
+    if (task_.in_save) task_.in_save();
     std::string out;
     for (const auto& piece : state()) out.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     return out;
@@ -169,6 +175,7 @@ class LinearReplica final : public Replica, private GradientsByTensor, private R
     return all;
   }
 
+  const LinearTaskOptions& task_;
   const RankTaskOptions options_;
   const std::vector<BucketSpec> buckets_;
   const std::vector<TrainedTensor> tensors_;
@@ -191,7 +198,7 @@ struct LinearData {
 class LinearRank final : public RankTask {
  public:
   LinearRank(const LinearTaskOptions& options, const LinearData& data, const RankTaskOptions& rank)
-      : options_(options), data_(data), evaluates_(rank.evaluates), replica_(options.features, rank) {}
+      : options_(options), data_(data), evaluates_(rank.evaluates), replica_(options, rank) {}
 
   Replica& replica() override { return replica_; }
 

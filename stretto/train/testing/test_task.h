@@ -15,6 +15,9 @@ struct LinearTaskOptions {
   std::int64_t poisoned = -1;  ///< this sample's gradient is not a number
   /// Called in the rank's process before its `step`-th batch (from 0).
   std::function<void(std::uint64_t step)> before_batch;
+  /// Called in the rank's process when its replica is saved, and when its buffers or the optimizer's state are
+  /// averaged: the other ranks wait for it there.
+  std::function<void()> in_save = {}, in_average = {};
   /// Called in the thread that evaluates a model of RankTaskOptions::evaluates, before each of its evaluations.
   std::function<void()> in_evaluation;
 };

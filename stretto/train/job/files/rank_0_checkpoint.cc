@@ -7,7 +7,7 @@
 namespace stretto {
 namespace {
 
-std::string content(const std::string& path) {
+std::string whole(const std::string& path) {
   return path.empty() ? std::string() : read_whole_file(path, FileContent::bytes).or_throw();
 }
 
@@ -26,14 +26,27 @@ bool rank_0_has_checkpoint(Meeting& meeting, Driver& driver, const std::string& 
   return false;
 }
 
-void load_states(Meeting& meeting, Driver& driver, const std::string& folder, const CheckpointPaths& paths,
-                 const ReplicaChecksum& checksum, Replica& replica, Recipe* recipe) {
-  replica.load(meeting.broadcast_text(driver, [&paths] { return content(paths.replica); }));
+void load_states(FunctionRef<std::string(const std::string& path)> content, const std::string& folder,
+                 const CheckpointPaths& paths, const ReplicaChecksum& checksum, Replica& replica, Recipe* recipe) {
+  replica.load(content(paths.replica));
   if (replica.checksum() != checksum) {
     refuse_checkpoint(folder, "the weights in the state that it names are not those that were saved");
   }
-  const std::string state = meeting.broadcast_text(driver, [&paths] { return content(paths.recipe); });
+  const std::string state = content(paths.recipe);
   if (recipe != nullptr && !state.empty()) recipe->set_state(state);
+}
+
+void load_states(const std::string& folder, const CheckpointPaths& paths, const ReplicaChecksum& checksum,
+                 Replica& replica, Recipe* recipe) {
+  load_states([](const std::string& path) { return whole(path); }, folder, paths, checksum, replica, recipe);
+}
+
+void load_states(Meeting& meeting, Driver& driver, const std::string& folder, const CheckpointPaths& paths,
+                 const ReplicaChecksum& checksum, Replica& replica, Recipe* recipe) {
+  const auto from_rank_0 = [&](const std::string& path) {
+    return meeting.broadcast_text(driver, [&path] { return whole(path); });
+  };
+  load_states(from_rank_0, folder, paths, checksum, replica, recipe);
 }
 
 }  // namespace stretto

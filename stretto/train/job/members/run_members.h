@@ -7,6 +7,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/shared_counter.h"
+#include "stretto/dispenser/pool.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
 
@@ -38,6 +39,7 @@ class MembersPool final : public SharedCounter {
   MembersPool(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
   /// The next batch; from the end on the number of all batches.
   std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
+  std::uint64_t batches() const { return batches_; }  ///< in all
 
  private:
   Changes& changes_;
@@ -65,6 +67,10 @@ class RunMembers {
     if (worlds.size() == 1) return {};
     return text(view.members.size(), " members go on after round ", view.complete, ", where ",
                 worlds[worlds.size() - 2].members.size(), " were");
+  }
+  /// The batches that the ranks were to apply from `before` on, once all are: those that are dropped are none of them.
+  std::uint64_t to_apply(std::uint64_t before) const {
+    return pool_.batches() - before - Pool::dropped_in(changes_.view().position);
   }
   /// `batches`: MembersFigures::batches.
   MembersFigures figures(std::vector<std::uint64_t> batches) const {

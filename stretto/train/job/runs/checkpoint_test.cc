@@ -112,6 +112,38 @@ TEST_F(CheckpointTest, AKilledSyncRunContinuesToTheBit) {
   }
 }
 
+TEST_F(CheckpointTest, GoesOnWithOtherRanksWhereMembersChange) {
+  for (const std::string data : {"partitioned", "ring"}) {
+    const std::string name = folder("of_three_" + data);
+    TrainOptions options{.ranks = 3, .epochs = 6, .data = data, .checkpoint_every = 12, .out = name};
+    run_and_die(options, 10);
+    const Checkpoint part = read_checkpoint(name);
+    EXPECT_FALSE(part.any_ranks);
+
+    options.resume = name;
+    options.out.clear();
+    options.ranks = 2;
+    EXPECT_THAT(complaint(options),
+                HasSubstr("checkpoint with ranks 3, this run with ranks 2: continue with the same"));
+    options.least = 1;
+    options.data.clear();
+    if (data == "ring") {
+      EXPECT_THAT(complaint(options), HasSubstr("checkpoint with data ring, this run with data shared"));
+      continue;
+    }
+    const RunSummary rest = run(options);
+    EXPECT_EQ(rest.deposits.applied, 96u - part.batches);
+    EXPECT_EQ(rest.deposits.lost, 0u);
+    const auto all = recorded(name, 3);
+    EXPECT_EQ(std::set(all.begin(), all.end()).size(), 96u);
+    EXPECT_EQ(all.size(), 96u);
+
+    options.least = 0;
+    options.data = "partitioned";
+    EXPECT_THAT(complaint(options), HasSubstr("checkpoint with data shared, this run with data partitioned"));
+  }
+}
+
 TEST_F(CheckpointTest, ASyncRunOnPartsByLabelContinuesToTheBit) {
   const auto task = linear_task({.labels = 6});
   TrainOptions options{.ranks = 3, .epochs = 6, .data = "labels", .checkpoint_every = 12, .out = folder("whole")};
