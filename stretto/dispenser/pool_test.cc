@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "stretto/dispenser/position.h"
+
 namespace stretto {
 namespace {
 
