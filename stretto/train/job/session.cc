@@ -39,10 +39,16 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
       sessions_(context.part<RankSessions>()),
       replica_(replica),
       listener_(listener) {
-  if (context.changes() != nullptr) account_ = std::make_unique<MemberAccount>(changes(), listener);
   come_in();
-  recipe_ = make_recipe();
-  of_this_world_ = true;
+  if (context.changes() == nullptr) {
+    recipe_ = make_recipe(world());
+    of_this_world_ = true;
+    return;
+  }
+  // In a world of others the recipe is made when this rank has what they have, in the order in which they make theirs.
+  account_ = std::make_unique<MemberAccount>(changes(), listener);
+  alone_ = std::make_unique<WorldOfOne>();
+  recipe_ = make_recipe(alone_->world());
 }
 
 Session::~Session() {
@@ -82,16 +88,16 @@ auto Session::ends_with(Work work) {
   }
 }
 
-std::unique_ptr<Recipe> Session::make_recipe() {
+std::unique_ptr<Recipe> Session::make_recipe(World& world) {
   RoundListener& listener = account_ != nullptr ? *account_ : listener_;
-  RecipeContext context{replica_, world().engine(), *meeting_, listener, options_.recipe_options};
+  RecipeContext context{replica_, world.engine(), *meeting_, listener, options_.recipe_options};
   if (account_ != nullptr) {
     RecipeOptions& options = context.options;
     options.members_change = true;
     options.rounds_before = changes().view().complete;
     options.batches_before += account_->batches();
-    options.policy = options_.policy_of(ranks());
-    options.seats = std::min(options.seats, ranks());
+    options.policy = options_.policy_of(world.size());
+    options.seats = std::min(options.seats, world.size());
     options.places = changes().most();
     options.place = static_cast<int>(changes().number() % static_cast<MemberNumber>(options.places));
   }
@@ -150,7 +156,7 @@ bool Session::end(FunctionRef<void()> work) {
       work();
       if (changes().finish()) return true;
     } catch (const Failure& failure) {
-      if (failure.error().code != Errc::members_changed) throw;
+      if (!is_change(failure.error())) throw;
     }
     rounds_over_ = drained_ = in_step_ = false;
     sessions_.add(*this);
@@ -334,7 +340,7 @@ void Session::begin_again(std::uint64_t batches_before) {
   const std::string state = recipe_->state();
   options_.recipe_options.batches_before = batches_before;
   recipe_.reset();  // before the next one takes its memory
-  recipe_ = make_recipe();
+  recipe_ = make_recipe(world());
   if (!state.empty()) recipe_->set_state(state);
   if (by_layer_) bring_by_layer();
   rounds_over_ = drained_ = in_step_ = false;

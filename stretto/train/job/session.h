@@ -13,6 +13,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/membership/job.h"
 #include "stretto/train/job/members/member_account.h"
+#include "stretto/train/job/members/world_of_one.h"
 #include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/replica/meeting.h"
@@ -178,8 +179,10 @@ class Session final : private BatchSource {
   Recipe& recipe() { return *recipe_; }
 
  private:
-  /// This rank's algorithm in the present world.
-  std::unique_ptr<Recipe> make_recipe();
+  /// This rank's algorithm in a world, the present one or that of one.
+  std::unique_ptr<Recipe> make_recipe(World& world);
+  /// Whether a call has failed since members change: the others may see that one has gone before the master says so.
+  bool is_change(const Error& error) const;
   /// abort() for what ends this rank alone, unless the others go on without it.
   void stop_others(const Error& why);
   /// Compares what has to be the same on every rank.
@@ -230,6 +233,7 @@ class Session final : private BatchSource {
   std::shared_ptr<Meeting> meeting_;
   Replica& replica_;
   RoundListener& listener_;
+  std::unique_ptr<WorldOfOne> alone_;  // of recipe_, before this rank has begun in a world; else null
   std::unique_ptr<Recipe> recipe_;
 
   // Where members change:

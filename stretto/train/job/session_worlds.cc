@@ -58,7 +58,7 @@ bool Session::begin_in_world() {
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
                   " rounds in a world after ", before);
     if (!of_this_world_) {
-      next = make_recipe();
+      next = make_recipe(world());
       // Deposits put into a world that was left before it began are in its first round, where that counts.
       const bool counted = left_unbegun_ && *left_unbegun_ < before;
       if (account_->has_begun() && !counted) {
@@ -67,7 +67,7 @@ bool Session::begin_in_world() {
     }
     (void)meeting_->gather(*driver_, {});  // nobody exchanges before all have put theirs in
   } catch (const Failure& failure) {
-    if (failure.error().code != Errc::members_changed) throw;
+    if (!is_change(failure.error())) throw;
     left_unbegun_ = std::min(left_unbegun_.value_or(before), before);
     return false;
   }
@@ -77,6 +77,7 @@ bool Session::begin_in_world() {
   }
   account_->begun(*recipe_->carried_sums());
   next.reset();  // of a world before: from now on nobody asks what it holds
+  alone_.reset();
   of_this_world_ = true;
   left_unbegun_.reset();
   fetched_.clear();
@@ -86,6 +87,10 @@ bool Session::begin_in_world() {
   while (recipe_->advance(*driver_, driver_->clock().now())) {
   }
   return false;
+}
+
+bool Session::is_change(const Error& error) const {
+  return error.code == Errc::members_changed || (account_ != nullptr && error.code == Errc::lost_peer);
 }
 
 void Session::learn() {
@@ -104,7 +109,6 @@ void Session::learn() {
   if (!mine) return;
   recipe_->carried_sums()->take_over(beside);
   account_->learned(account);
-  recipe_->go_on_after(account_->batches());
 }
 
 void Session::fetch() {

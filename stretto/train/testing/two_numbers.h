@@ -74,8 +74,13 @@ class TwoNumbers final : public Replica {
   std::vector<std::span<std::byte>> weights() override { return {parameters(0), parameters(1)}; }
   std::string model_description() const override { return "two numbers"; }
   std::string optimizer_description() const override { return "sgd"; }
-  std::string optimizer_state() override { return {}; }
-  void set_optimizer_state(const std::string&) override {}
+  std::string optimizer_state() override {
+    return momentum_ == 0 ? std::string()
+                          : std::string(reinterpret_cast<const char*>(velocity_.data()), sizeof velocity_);
+  }
+  void set_optimizer_state(const std::string& state) override {
+    if (state.size() == sizeof velocity_) std::memcpy(velocity_.data(), state.data(), sizeof velocity_);
+  }
   std::vector<Buffer> optimizer_arrays() override { return {}; }
   std::string library() const override { return "none"; }
   ReplicaChecksum checksum() override { return {Hash64::of(std::as_bytes(std::span(weights_))), 0}; }

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "stretto/base/clock.h"
+#include "stretto/base/error.h"
+#include "stretto/membership/world.h"
+#include "stretto/transport/job_memory.h"
+#include "stretto/transport/shm.h"
+
+namespace stretto {
+
+/// A world that this process alone is in, for what a rank has before it begins in a world of others.
+class WorldOfOne {
+ public:
+  WorldOfOne() = default;
+  WorldOfOne(const WorldOfOne&) = delete;
+  WorldOfOne& operator=(const WorldOfOne&) = delete;
+
+  World& world() { return world_; }
+
+ private:
+  JobMemory memory_ = JobMemory::create(1, 0).or_throw();
+  ShmTransport transport_{memory_, 0};
+  const SteadyClock clock_;
+  World world_{transport_, clock_};
+};
+
+}  // namespace stretto

@@ -1,0 +1,69 @@
+// A rank with a loop of its own over the batches of a job whose members change:
+// loop_of_members ALGORITHM BATCHES [NUMBER:STEP…]: the member of that number is killed as it begins that step of its
+// own, from 1. What a member has at the end it says in a line.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/job.h"
+#include "stretto/train/job/members/run_members.h"
+#include "stretto/train/loop/loop_batches.h"
+#include "stretto/train/loop/own_loop.h"
+#include "stretto/train/testing/two_numbers.h"
+
+namespace stretto {
+namespace {
+
+int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_batches, std::uint64_t dies_at) {
+  TwoNumbers replica(0.5);
+  DistributedOptions options;
+  options.algorithm = algorithm;
+  OwnLoop loop(rank, replica, options);
+  loop.begin();
+  const std::uint64_t found = loop.applied();
+  LoopBatches batches(rank, loop.session().meeting());
+  const auto pool = batches.make(
+      loop.session().driver(), {.samples = num_batches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
+      Sharing::shared);
+  pool->at_end([&loop] { return loop.drain(); });
+  while (const auto batch = pool->next()) {
+    loop.begin_step();
+    if (loop.steps() + 1 == dies_at) ::raise(SIGKILL);
+    ::usleep(1000);
+    replica.backward(0, static_cast<float>(batch->sequence + 1));
+    replica.backward(1, 1);
+    loop.step(1);
+    batches.deposited();
+  }
+  loop.finish();
+  const auto numbers = replica.numbers();
+  std::printf("member %d began after %llu, applied %llu, numbers %a %a, %s\n", number_of(rank),
+              static_cast<unsigned long long>(found), static_cast<unsigned long long>(loop.applied()),
+              static_cast<double>(numbers[0]), static_cast<double>(numbers[1]), loop.identical() ? "equal" : "DIFFER");
+  return 0;
+}
+
+}  // namespace
+}  // namespace stretto
+
+int main(int argc, char** argv) {
+  using namespace stretto;
+  if (argc < 3) return 2;
+  const auto number = [](const char* word) { return std::strtoull(word, nullptr, 10); };
+  std::map<int, std::uint64_t> dies_at;
+  for (int i = 3; i < argc; ++i) {
+    const std::string word = argv[i];
+    dies_at[static_cast<int>(number(word.c_str()))] = number(word.c_str() + word.find(':') + 1);
+  }
+  const auto job = launch(
+      {.ranks = 1}, [&](RankContext& rank) { return train(rank, argv[1], number(argv[2]), dies_at[number_of(rank)]); });
+  if (!job) std::fprintf(stderr, "%s\n", job.error().message.c_str());
+  return job && job->ok() ? 0 : 1;
+}
