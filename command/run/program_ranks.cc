@@ -21,7 +21,7 @@
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/job_master.h"
 #include "stretto/membership/job_processes.h"
-#include "stretto/membership/member_place.h"
+#include "stretto/membership/views/member_place.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -241,7 +241,7 @@ void RunningPrograms::ended(int number, int wait_status) {
   }
   if (status == 0 || over()) return;
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
-  if (master_ && go_on_without(rank, fate)) return;
+  if (master_ && (master_->known().end == JobEnd::done || go_on_without(rank, fate))) return;
   failed_ = true;
   status_ = status;
   say(fmt::format("rank {} of {}: {}{}", rank, job_.ranks, fate.to_string(),

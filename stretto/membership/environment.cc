@@ -184,17 +184,17 @@ std::optional<LaunchedRank> launched_rank() {
 }
 
 bool launched_from_outside() {
-  return launched_rank().has_value();
+  return launched_rank().has_value() || member_place().has_value();
 }
 
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options) {
+  if (const auto member = member_place()) return run_as_member(*member, main, options.prepare);
   const auto launched = find_launch();
   if (!launched) {
     return Error{
         Errc::unavailable,
         "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
-  if (const auto member = member_place()) return run_as_member(*member, main, options.prepare);
   return launched->place.shares_memory ? run_joined(*launched, main, options)
                                        : run_under_mpi(*launched, main, options.prepare);
 }

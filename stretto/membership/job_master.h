@@ -40,7 +40,7 @@ class JobMaster {
     std::optional<MemberNumber> kill = {};  ///< end that process, which the others go on without
     std::string tell = {};                  ///< or a line for a person to read
   };
-  /// Those since the last call: to be asked for about ten times a second.
+  /// The wishes since the last call: to be asked for about ten times a second.
   std::vector<Wish> take_wishes();
 
  private:

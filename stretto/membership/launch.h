@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "stretto/membership/job.h"
-#include "stretto/membership/member_place.h"
+#include "stretto/membership/views/member_place.h"
 
 namespace stretto {
 

@@ -14,6 +14,7 @@
 #include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
+#include "stretto/membership/views/member_place.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/job/files/run_files.h"
@@ -121,6 +122,10 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   plan_ = plan_run(options, task.facts());
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
+  }
+  if (member_place()) {
+    throw UsageError(
+        "a run in a job whose members change: expected stretto train --ranks MIN:MAX by itself, not under stretto run");
   }
   if (launched_ && plan_.options.least > 0) {
     throw UsageError(text("ranks ", plan_.options.least, ":", plan_.options.ranks,

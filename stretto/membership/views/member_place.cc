@@ -1,4 +1,4 @@
-#include "stretto/membership/member_place.h"
+#include "stretto/membership/views/member_place.h"
 
 #include <array>
 #include <charconv>

@@ -1,0 +1,109 @@
+"""`stretto run --ranks MIN:MAX`: ranks of a loop of one's own that are lost, and processes that take their places."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
+
+LOOP = STRETTO.parent / "loop_of_members"
+BATCHES = 900
+WATCHDOG = 100  # seconds; what is tested takes a second or two
+LINE = re.compile(r"member (\d+) began after (\d+), applied (\d+), (numbers .*), equal")
+PLACE = "/".join(["40123", "0", "4", "0" * 32])
+
+
+def run(ranks, *program, restarts=None):
+    return stretto("run", "--ranks", ranks, *([] if restarts is None else ["--restarts", restarts]), "--", *program)
+
+
+class Members(ProgramTest):
+    def train(self, ranks, algorithm, *deaths, restarts=None):
+        """Members that are there at the end, and after how many batches each has begun; what the command has said."""
+        before = set(os.listdir("/dev/shm"))
+        result = run(ranks, LOOP, algorithm, BATCHES, *deaths, restarts=restarts)
+        self.assert_succeeds(result)
+        members = [LINE.fullmatch(line) for line in result.stdout.splitlines()]
+        self.assertNotIn(None, members, result.stdout)
+        self.assertEqual({int(member[3]) for member in members}, {BATCHES})
+        self.assertEqual(len({member[4] for member in members}), 1, result.stdout)  # to the bit
+        self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
+        return {int(member[1]): int(member[2]) for member in members}, result.stderr
+
+    def test_the_others_go_on(self):
+        for algorithm in "sync", "eager-quorum", "eager-solo", "eager-deadline:2,1ms":
+            with self.subTest(algorithm=algorithm):
+                members, said = self.train("1:4", algorithm, "1:40", "2:41")
+                self.assertEqual(members, {0: 0, 3: 0})
+                self.assertEqual(said.count("is lost: killed by SIGKILL; the others go on"), 2)
+
+    def test_another_process_takes_the_place_of_a_lost_one(self):
+        for algorithm in "sync", "eager-quorum", "eager-solo":
+            with self.subTest(algorithm=algorithm):
+                members, said = self.train("1:4", algorithm, "1:40", "2:60", restarts=2)
+                self.assertEqual(set(members), {0, 3, 4, 5})
+                self.assertGreater(members[4], 0)
+                self.assertGreater(members[5], 0)
+                self.assertEqual(said.count("is lost: killed by SIGKILL; another process takes its place"), 2)
+
+    def test_processes_that_come_are_lost_too(self):
+        members, _ = self.train("1:3", "eager-quorum", "1:20", "3:5", "4:1", "5:20", restarts=4)
+        self.assertEqual(set(members), {0, 2, 6})
+
+    def test_all_that_were_there_first_may_go(self):
+        members, _ = self.train("1:2", "sync", "0:60", "1:120", restarts=2)
+        self.assertEqual(set(members), {2, 3})
+
+    def test_too_few_are_left(self):
+        result = run("2:3", LOOP, "sync", BATCHES, "1:20", "2:40")
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+        self.assertIn("killed by SIGKILL; the others go on", result.stderr)
+        self.assertRegex(result.stderr, "rank [12] of 3: killed by SIGKILL; the others are ended")
+
+    def test_a_program_that_raises_at_once_uses_the_restarts_up(self):
+        result = run("1:2", "false", restarts=3)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count("another process takes its place"), 3)
+        self.assertIn("ended with exit status 1", result.stderr.splitlines()[-1])
+
+    def test_a_signal_ends_the_job(self):
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "1:3", "--restarts", "5", "--", LOOP, "sync", "1000000"],
+                               stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(children_of(job.pid)) >= 4)  # and the guard
+        time.sleep(0.5)
+        job.send_signal(signal.SIGTERM)
+        _, said = job.communicate(timeout=WATCHDOG)
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM, said)
+        self.assertNotIn("takes its place", said)
+
+    def test_programs_that_are_none_of_stretto(self):
+        result = run("1:3", "true")
+        self.assert_succeeds(result)
+        self.assertIn("no rank has come to the job, whose members may change: was --ranks 3 meant?", result.stderr)
+
+
+class BadInput(ProgramTest):
+    def test_options(self):
+        self.assert_rejected(run("3:2", "true"), "--ranks 3:2", "as in --ranks 2:3")
+        self.assert_rejected(run("0:2", "true"), "--ranks", "0")
+        self.assert_rejected(run("1:2", "true", restarts=-1), "--restarts -1")
+        self.assert_rejected(run("2", "true", restarts=1), "--restarts 1 with --ranks 2", "--ranks 1:2")
+
+    def test_an_environment_that_is_none(self):
+        for words in "nonsense", PLACE + "0", PLACE.replace("40123", "0"):
+            result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={words}", LOOP, "sync", "10"],
+                                    capture_output=True, text=True, timeout=WATCHDOG)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(f"STRETTO_MEMBER='{words}': expected port/number/most/token", result.stderr)
+
+    def test_nobody_listens(self):
+        result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={PLACE}", LOOP, "sync", "10"],
+                                capture_output=True, text=True, timeout=WATCHDOG)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("127.0.0.1", result.stderr)
+
+
+if __name__ == "__main__":
+    main()
