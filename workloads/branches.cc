@@ -37,7 +37,7 @@ class Branches final : public DigitsModel {
 
   at::Tensor loss(const at::Tensor& pixels, const at::Tensor& labels, const BeforeLayer& before) override {
     const at::Tensor shared = features(pixels, before);
-    const at::Tensor digit = at::cross_entropy_loss(digit_scores(shared, before), labels);
+    at::Tensor digit = at::cross_entropy_loss(digit_scores(shared, before), labels);
     if (!is_training() || !at::GradMode::is_enabled()) return digit;
     steps_.add_(1);
     if (steps_.item<std::int64_t>() % kSecondEvery != 0) return digit;

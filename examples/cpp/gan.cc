@@ -31,7 +31,7 @@ int train(stretto::RankContext& rank) {
   };
   stretto::DistributedOptimizer of_generator(rank, generator.ptr(), adam(generator));
   stretto::DistributedOptimizer of_discriminator(rank, discriminator.ptr(), adam(discriminator));
-  at::manual_seed(static_cast<std::uint64_t>(100 + rank.rank()));  // each rank draws its own numbers
+  at::manual_seed(100 + static_cast<std::uint64_t>(rank.rank()));  // each rank draws its own numbers
   const at::Tensor yes = torch::ones({kBatch, 1}), no = torch::zeros({kBatch, 1});
   for (int step = 0; step < 1000; ++step) {
     const at::Tensor real = 3 + 0.5 * torch::randn({kBatch, 1});

@@ -205,8 +205,7 @@ TEST(EndWithoutMemory, SaysItAndEndsWhereverTheMemoryIsMissed) {
     end_without_memory([&ends] { static_cast<void>(::write(ends[1], "no memory", 9)); }, 7);
     // Of a thread whose function may not throw, as a destructor may not.
     static volatile std::size_t too_much = std::size_t{1} << 60;
-    static void* volatile kept = nullptr;
-    std::thread([]() noexcept { kept = ::operator new(too_much); }).join();
+    std::thread([]() noexcept { *static_cast<volatile char*>(::operator new(too_much)) = 1; }).join();
     _exit(0);
   }
   int status = 0;

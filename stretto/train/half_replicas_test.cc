@@ -34,7 +34,7 @@ Sequential half_net(at::ScalarType type) {
 }
 
 at::Tensor half_loss(Sequential& net, int batch) {
-  at::manual_seed(static_cast<std::uint64_t>(1000 + batch));
+  at::manual_seed(1000 + static_cast<std::uint64_t>(batch));
   const at::Tensor x = torch::randn({4, 3}).to(net->parameters()[0].scalar_type());
   return (net->forward(x) - 1).pow(2).mean();
 }
@@ -124,7 +124,7 @@ struct MixedNet : torch::nn::Module {
     last->to(at::kBFloat16);
   }
   at::Tensor loss(int batch) {
-    at::manual_seed(static_cast<std::uint64_t>(1000 + batch));
+    at::manual_seed(1000 + static_cast<std::uint64_t>(batch));
     const at::Tensor x = first(torch::randn({4, 3}).to(at::kBFloat16)).to(at::kFloat);
     return (last(norm(x).tanh().to(at::kBFloat16)) - 1).pow(2).mean();
   }

@@ -46,7 +46,7 @@ struct Branching final : torch::nn::Module {
     std::this_thread::sleep_for(kSleep);
     const at::Tensor right = five->forward(middle).relu();
     const at::Tensor together = at::cat({left, right, begin}, 1).mean({2, 3});
-    const at::Tensor out = head->forward(together);
+    at::Tensor out = head->forward(together);
     out.register_hook([](const at::Tensor& gradient) {
       std::this_thread::sleep_for(kSleep);
       return gradient;

@@ -244,7 +244,8 @@ TEST_P(FixedOrderAllreduce, OfFloatsHasTheBitsOfTheTree) {
       }
     }
     const auto sum =
-        run({.algorithm = algorithm(), .ranks = ranks(), .count = 97, .piece_bytes = 64 << seed % 3}, all, seed);
+        run({.algorithm = algorithm(), .ranks = ranks(), .count = 97, .piece_bytes = std::uint64_t{64} << seed % 3},
+            all, seed);
     const auto expected = as_tree(ReduceOp::sum, all);
     ASSERT_EQ(sum.has_value(), expected.has_value());
     if (sum) {

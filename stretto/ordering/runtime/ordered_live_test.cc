@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <set>
 #include <string>
 #include <thread>
@@ -45,7 +46,7 @@ PlannedOrderer::Plan plan_of(const std::vector<std::string>& buffers) {
   for (const std::string& names : buffers) {
     auto& buffer = plan.emplace_back();
     for (const char name : names) {
-      const auto place = static_cast<std::uint64_t>(name - 'a' + 1);
+      const auto place = static_cast<std::uint64_t>(name - 'a') + 1;
       buffer.push_back(floats(std::string(1, name), place * place * place));
     }
   }

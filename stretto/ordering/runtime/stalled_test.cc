@@ -191,7 +191,7 @@ class StoppableClock final : public Clock {
   }
 
  private:
-  const SteadyClock steady_;
+  SteadyClock steady_;
   mutable Mutex mutex_;
   std::optional<TimePoint> stopped_at_ GUARDED_BY(mutex_);
   Duration ahead_ GUARDED_BY(mutex_){0};
@@ -268,7 +268,7 @@ TEST_P(StalledTopoKilled, ARankThatIsKilledWhileItIsWaitedForIsLost) {
     OrderedMemory memory(two.tensors);
     const auto end_step = [&](StepNumber step) {
       for (bool tell = step == 2;;) {
-        const auto result = all.end_step(driver, driver.deadline(20ms), kNothing);
+        auto result = all.end_step(driver, driver.deadline(20ms), kNothing);
         if (result.ok() || result.error().code != Errc::timeout) return result;
         if (tell && !all.take_lines().empty()) {
           tell = false;

@@ -204,7 +204,7 @@ TEST(ThresholdFit, FindsTheThresholdThatRunsWereMadeWith) {
       EXPECT_NEAR(fit.rho_threshold, rho_threshold, 1e-9) << overlap;
       EXPECT_TRUE(fit.decided);
       ASSERT_EQ(fit.candidates.size(), 10U);
-      EXPECT_LT(fit.candidates[static_cast<std::size_t>(rho_threshold * 10 + 0.5) - 1].mean_error, 1e-12);
+      EXPECT_LT(fit.candidates[static_cast<std::size_t>(std::lround(rho_threshold * 10)) - 1].mean_error, 1e-12);
       EXPECT_EQ(fit.runs.size(), 42U);
     }
   }

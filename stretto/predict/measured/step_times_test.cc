@@ -26,7 +26,7 @@ using ::testing::Pair;
 using ::testing::SizeIs;
 
 std::string file_with(const std::string& content) {
-  const std::string path = ::testing::TempDir() + "/step_times_" + std::to_string(::getpid()) + ".csv";
+  std::string path = ::testing::TempDir() + "/step_times_" + std::to_string(::getpid()) + ".csv";
   std::ofstream(path) << content;
   return path;
 }

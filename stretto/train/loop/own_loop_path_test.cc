@@ -23,6 +23,10 @@
 #include "stretto/train/loop/own_loop.h"
 #include "stretto/train/testing/half_replica.h"
 
+#ifndef STRETTO_ARCHITECTURE  // where this is read, and not built
+#define STRETTO_ARCHITECTURE "ARCHITECTURE.md"
+#endif
+
 namespace stretto {
 namespace {
 

@@ -145,7 +145,8 @@ ReplicaChecksum TorchReplica::checksum() {
 }
 
 std::string TorchReplica::optimizer_description() const {
-  std::string out = c10::demangle(typeid(optimizer()).name()) + "\n";
+  const torch::optim::Optimizer& wrapped = optimizer();
+  std::string out = c10::demangle(typeid(wrapped).name()) + "\n";
   for (const auto& group : optimizer().param_groups()) {
     InputArchive options = written_by(group.options());
     out += text("group of ", group.params().size());

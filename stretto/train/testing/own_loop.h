@@ -43,7 +43,7 @@ struct Loop {
     groups.emplace_back(rest, std::make_unique<torch::optim::AdamOptions>(0.005));
     adam = std::make_shared<torch::optim::Adam>(groups, torch::optim::AdamOptions(0.01));
     optimizer = std::make_unique<DistributedOptimizer>(rank, net.ptr(), adam, std::move(options));
-    at::manual_seed(static_cast<std::uint64_t>(50 + rank.rank()));
+    at::manual_seed(50 + static_cast<std::uint64_t>(rank.rank()));
   }
 
   void backward(const Batch& batch) {

@@ -29,7 +29,7 @@ inline std::shared_ptr<torch::optim::Optimizer> sgd(torch::nn::Module& model) {
 }
 
 inline at::Tensor loss_of(torch::nn::Sequential& net, int batch) {
-  at::manual_seed(static_cast<std::uint64_t>(1000 + batch));
+  at::manual_seed(1000 + static_cast<std::uint64_t>(batch));
   return (net->forward(torch::randn({4, 3})) - 1).pow(2).mean();
 }
 

@@ -27,7 +27,7 @@ std::vector<double> steps_of(OrderingScheme scheme) {
 
 TEST(OrderingSimulation, HasTheTimelinesOfTheRecurrences) {
   // As in ordering_model_test.cc, but no two things happen at one time.
-  const auto near = [](std::vector<double> steps) { return Pointwise(DoubleNear(20 * kNanosecond), std::move(steps)); };
+  const auto near = [](const std::vector<double>& steps) { return Pointwise(DoubleNear(20 * kNanosecond), steps); };
   EXPECT_THAT(steps_of(OrderingScheme::coordinator), near({18e-3, 15e-3, 15e-3}));
   EXPECT_THAT(steps_of(OrderingScheme::scp), near({18e-3, 15e-3, 15e-3}));
   EXPECT_THAT(steps_of(OrderingScheme::nbcs), near({22e-3, 20e-3, 20e-3}));
