@@ -355,14 +355,18 @@ TEST(PartialAllreduceSeats, ABucketCrossesWhileAllCompute) {
     if (leads) stage.arrive_and_wait();
     const std::uint32_t before = rings();
     allreduce.begin_deposit(c, {});
-    if (leads) EXPECT_GT(rings(), before);
+    if (leads) {
+      EXPECT_GT(rings(), before);
+    }
     if (!leads) stage.arrive_and_wait();
     const std::uint32_t begun = rings();
     if (!leads) stage.arrive_and_wait();
     allreduce.bucket_ready(c, 0);
     if (leads) stage.arrive_and_wait();
     stage.arrive_and_wait();
-    if (leads) EXPECT_GT(rings(), begun);
+    if (leads) {
+      EXPECT_GT(rings(), begun);
+    }
     const TimePoint give_up = driver.deadline(kWatchdog);
     while (leads && engine.traffic().body_bytes < kCount * sizeof(std::int64_t)) {
       if (driver.clock().now() > give_up) {
