@@ -20,7 +20,7 @@ class WorldOfOne {
  private:
   JobMemory memory_ = JobMemory::create(1, 0).or_throw();
   ShmTransport transport_{memory_, 0};
-  const SteadyClock clock_;
+  SteadyClock clock_;
   World world_{transport_, clock_};
 };
 
