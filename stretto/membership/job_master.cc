@@ -8,7 +8,8 @@
 namespace stretto {
 namespace {
 
-constexpr Duration kForAllToCome = std::chrono::seconds(10);  // after the last one that has
+constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after the last one that has
+constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
 
 }  // namespace
 
@@ -21,7 +22,8 @@ class JobMaster::Impl {
                 {.least = static_cast<std::size_t>(options.least),
                  .most = static_cast<std::size_t>(options.most),
                  .wait = options.wait,
-                 .gather = kForAllToCome},
+                 .gather = kForAllToCome,
+                 .gather_more = kForMoreToCome},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 

@@ -221,7 +221,8 @@ bool Master::all_of_view(const std::map<MemberNumber, std::uint64_t>& said) cons
 
 bool Master::has_gathered() const {
   const std::vector<MemberNumber> come = coming_in();
-  return !come.empty() && (survivors().size() + come.size() >= options_.most || now_ - came_ >= options_.gather);
+  const Duration gather = view().epoch == 0 ? options_.gather : options_.gather_more;
+  return !come.empty() && (survivors().size() + come.size() >= options_.most || now_ - came_ >= gather);
 }
 
 /// Whether enough members are left when those that leave are gone.

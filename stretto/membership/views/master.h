@@ -20,6 +20,7 @@ struct MasterOptions {
   std::size_t most = 64;                     ///< members; more wait as spares
   Duration wait = std::chrono::minutes(5);   ///< for members or the register, before the job is given up
   Duration gather = Duration(0);             ///< from the last that has come, so that one view takes several in
+  Duration gather_more = Duration(0);        ///< the same, at most, once the job is under way
   Duration again = std::chrono::seconds(1);  ///< between two questions to a register that does not answer
 };
 

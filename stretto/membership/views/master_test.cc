@@ -68,6 +68,21 @@ class MasterOverMemory : public testing::Test {
   std::vector<MasterAction> said_;
 };
 
+TEST_F(MasterOverMemory, TakesInTogetherWhoComesWhenTheJobIsUnderWay) {
+  begin_with_three({.least = 1, .most = 8, .gather = 1s, .gather_more = 500ms});
+  hello(3);
+  master_->tick({2400ms});
+  follow();
+  EXPECT_THAT(told(Kind::freeze), testing::IsEmpty());
+  hello(4);
+  master_->tick({2800ms});
+  follow();
+  EXPECT_THAT(told(Kind::freeze), testing::IsEmpty());
+  master_->tick({2900ms});
+  follow();
+  EXPECT_THAT(told(Kind::freeze), testing::UnorderedElementsAre(0, 1, 2, 3, 4));
+}
+
 TEST_F(MasterOverMemory, BeginsWithTheModelOfTheFirst) {
   begin_with_three();
   EXPECT_EQ(view().epoch, 1u);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "stretto/base/version.h"
 #include "stretto/train/ordering/model_collectives.h"
@@ -133,15 +134,21 @@ void Session::compare_fingerprints() {
   for (std::size_t i = 0; i < fingerprints_.size(); ++i) mine[i] = Hash64::of(fingerprints_[i].text);
   mine[fingerprints_.size()] = Hash64::of(Arithmetic::here(replica_.library_code()).without_host());
   const auto all = meeting_->gather(*driver_, mine);
+  const std::size_t right = account_ != nullptr ? static_cast<std::size_t>(holder()) : 0;
+  std::string differs;  // of this rank, where members change; else of any
   for (std::size_t i = 0; i < fingerprints_.size(); ++i) {
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank][i] == all[0][i]) continue;
-      const auto texts = meeting_->gather_texts(*driver_, fingerprints_[i].text);  // every rank has seen the same
-      const auto [theirs, of_first] = first_difference(texts[rank], texts[0]);
-      throw UsageError(text("rank ", rank, " differs from rank 0 in its ", fingerprints_[i].what, ": on rank ", rank,
-                            " it is '", theirs, "', on rank 0 '", of_first, "'"));
+    const auto is_other = [&](const Meeting::Numbers& theirs) { return theirs[i] != all[right][i]; };
+    if (std::ranges::none_of(all, is_other)) continue;
+    const auto texts = meeting_->gather_texts(*driver_, fingerprints_[i].text);  // every rank has seen the same
+    for (std::size_t rank = 0; rank < all.size() && differs.empty(); ++rank) {
+      // The others go on without a rank that does not fit: where members change it alone says so.
+      if (!is_other(all[rank]) || (account_ != nullptr && std::cmp_not_equal(rank, this->rank()))) continue;
+      const auto [theirs, of_right] = first_difference(texts[rank], texts[right]);
+      differs = text("rank ", rank, " differs from rank ", right, " in its ", fingerprints_[i].what, ": on rank ", rank,
+                     " it is '", theirs, "', on rank ", right, " '", of_right, "'");
     }
   }
+  if (!differs.empty()) throw UsageError(differs);
   compare_arithmetic(all, fingerprints_.size());
 }
 

@@ -194,6 +194,8 @@ class Session final : private BatchSource {
   void come_in();
   /// The members of the present world give each other what they lack, and begin. False: they change again.
   bool begin_in_world();
+  /// The first rank of the present world that holds all rounds before it, where members change.
+  int holder() const;
   /// This rank gets the model, if it has none, and others may.
   void learn();
   /// Ranks that lack rounds get them.

@@ -22,15 +22,15 @@ MeetingOptions meeting_options(const SessionOptions& options) {
   return meeting;
 }
 
-/// The first member of a view that holds all rounds before its world.
-int holder_in(const View& view) {
+}  // namespace
+
+int Session::holder() const {
+  const View& view = context_.changes()->view();
   const auto holds = [&](const PlacedMember& member) { return member.held == static_cast<RoundsHeld>(view.complete); };
   const auto holder = std::ranges::find_if(view.members, holds);
   STRETTO_CHECK(holder != view.members.end(), "nobody holds the ", view.complete, " rounds before epoch ", view.epoch);
   return static_cast<int>(holder - view.members.begin());
 }
-
-}  // namespace
 
 void Session::come_in() {
   uninterrupted_ = &world().driver(options_.progress_by);
@@ -99,7 +99,7 @@ void Session::learn() {
   if (std::ranges::none_of(view.members, learns)) return;
   compare_fingerprints();
   const bool mine = learns(view.members[static_cast<std::size_t>(rank())]);
-  const int from = holder_in(view);
+  const int from = holder();
   meeting_->broadcast_weights(*driver_, from, mine);
   meeting_->broadcast_optimizer(*driver_, from, mine);
   const std::string account = meeting_->broadcast_text(
@@ -124,7 +124,7 @@ void Session::fetch() {
       STRETTO_CHECK(result.has_value(), "member ", changes().number(), " keeps round ", round, " no more");
       return encoded(*result);
     };
-    std::string result = meeting_->broadcast_text(*driver_, kept, holder_in(view));
+    std::string result = meeting_->broadcast_text(*driver_, kept, holder());
     if (account_->handed() != round) continue;
     catches_up_ = true;
     with_decoded(result, [this](const RoundResult& of_round) {

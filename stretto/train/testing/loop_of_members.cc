@@ -1,6 +1,6 @@
 // A rank with a loop of its own over the batches of a job whose members change:
-// loop_of_members ALGORITHM BATCHES [NUMBER:STEP…]: the member of that number is killed as it begins that step of its
-// own, from 1. What a member has at the end it says in a line.
+// loop_of_members ALGORITHM BATCHES [NUMBER:STEP…] [NUMBER=LAG…]: the member of that number is killed as it begins that
+// step of its own, from 1; has that lag at most, unlike others. What a member has at the end it says in a line.
 
 #include <signal.h>
 #include <unistd.h>
@@ -21,10 +21,11 @@
 namespace stretto {
 namespace {
 
-int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_batches, std::uint64_t dies_at) {
+int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_batches, std::uint64_t dies_at, int lag) {
   TwoNumbers replica(0.5);
   DistributedOptions options;
   options.algorithm = algorithm;
+  if (lag > 0) options.max_lag = lag;
   OwnLoop loop(rank, replica, options);
   loop.begin();
   const std::uint64_t found = loop.applied();
@@ -57,13 +58,17 @@ int main(int argc, char** argv) {
   using namespace stretto;
   if (argc < 3) return 2;
   const auto number = [](const char* word) { return std::strtoull(word, nullptr, 10); };
-  std::map<int, std::uint64_t> dies_at;
+  std::map<int, std::uint64_t> dies_at, lag;
   for (int i = 3; i < argc; ++i) {
     const std::string word = argv[i];
-    dies_at[static_cast<int>(number(word.c_str()))] = number(word.c_str() + word.find(':') + 1);
+    const std::size_t sign = word.find_first_of(":=");
+    if (sign == std::string::npos) return 2;
+    (word[sign] == ':' ? dies_at : lag)[static_cast<int>(number(word.c_str()))] = number(word.c_str() + sign + 1);
   }
-  const auto job = launch(
-      {.ranks = 1}, [&](RankContext& rank) { return train(rank, argv[1], number(argv[2]), dies_at[number_of(rank)]); });
+  const auto job = launch({.ranks = 1}, [&](RankContext& rank) {
+    const int self = number_of(rank);
+    return train(rank, argv[1], number(argv[2]), dies_at[self], static_cast<int>(lag[self]));
+  });
   if (!job) std::fprintf(stderr, "%s\n", job.error().message.c_str());
   return job && job->ok() ? 0 : 1;
 }
