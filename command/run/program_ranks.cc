@@ -80,12 +80,19 @@ class NoPipeSignal {
   void (*before_)(int);
 };
 
+/// A rank whose process is lost, until another one takes its place.
+struct LostPlace {
+  int rank = 0;
+  int status = 0;  // of the process
+};
+
 class RunningPrograms {
  public:
   RunningPrograms(const ProgramRanks& job, std::string name)
       : job_(job),
         name_(std::move(name)),
         environment_(job.ranks, own_environment()),
+        restarts_left_(job.restarts),
         processes_({.ranks = job.ranks + job.restarts,
                     .own_sessions = true,
                     .grace_after_interrupt = job.grace,
@@ -99,15 +106,26 @@ class RunningPrograms {
   void start(int number, int rank);
   /// The processes that are to take the places of lost ones.
   void start_others();
+  /// No process can take this place, or any other from now on.
+  void leave_empty(const LostPlace& lost, const std::string& why);
   [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
                            const OutputOfRanks::Ends& output, int answer) const;
   /// Takes word of the program of the rank that is being started: nothing comes once it runs.
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
   void ended(int number, int wait_status);
-  /// A rank has ended with another status than 0, where members change. Returns whether the others go on.
-  bool go_on_without(int rank, const RankFate& fate);
+  /// A process has ended with another status than 0, where members change. Returns whether the others go on.
+  bool go_on_without(int number, int status, const RankFate& fate);
+  /// What the loss of a process that the others do not go on without means, to be said behind it.
+  std::string consequence_of_loss();
+  void fail(int status);
+  /// The rank that a process is, and its number where it is not the same.
+  std::string name_of(int number) const;
   void fulfil_wishes();
+  /// The process of a member; 0: none of these.
+  pid_t process_of(MemberNumber number) const {
+    return number < rank_of_.size() ? processes_.process(static_cast<int>(number)) : 0;
+  }
   void interrupted() const;
   void end_what_is_left();
   void write_what_is_left();
@@ -125,8 +143,9 @@ class RunningPrograms {
   int cannot_start_ = 0;
   bool failed_ = false;
   int status_ = 0;
-  std::vector<int> rank_of_;   // the place of each process
-  std::vector<int> to_start_;  // places of lost ones
+  std::vector<int> rank_of_;         // the place of each process
+  std::vector<LostPlace> to_start_;  // another process for each
+  int restarts_left_;                // not counting those
   const Token token_ = new_token();
   std::optional<JobMaster> master_;  // where members change
   JobProcesses processes_;           // tells of ends until it is gone: the first to go
@@ -160,10 +179,32 @@ int RunningPrograms::run() {
   return processes_.interrupted() == 0 ? 0 : 128 + processes_.interrupted();
 }
 
+/// Others may be lost while a process is started. So a place leaves the list as its process gets a number: all count.
 void RunningPrograms::start_others() {
-  for (const int rank : std::exchange(to_start_, {})) {
-    if (!over()) start(static_cast<int>(rank_of_.size()), rank);
+  while (!to_start_.empty() && !over() && master_->known().end == JobEnd::none) {
+    const LostPlace lost = to_start_.front();
+    to_start_.erase(to_start_.begin());
+    std::string why;
+    try {
+      start(static_cast<int>(rank_of_.size()), lost.rank);
+      if (cannot_start_ != 0) why = why_not_started(job_.program[0], std::exchange(cannot_start_, 0));
+      while (!why.empty() && processes_.process(starting_) != 0) watch_once(1h);  // else it counts as one that is left
+    } catch (const Failure& failure) {
+      why = failure.what();
+    }
+    if (!why.empty()) leave_empty(lost, why);
   }
+  to_start_.clear();
+}
+
+void RunningPrograms::leave_empty(const LostPlace& lost, const std::string& why) {
+  to_start_.clear();
+  restarts_left_ = 0;
+  if (over()) return;
+  const bool enough = processes_.running() >= job_.least;
+  say(fmt::format("no process takes the place of rank {}: {}{}", lost.rank, why,
+                  enough ? "; the others go on" : consequence_of_loss()));
+  if (!enough) fail(lost.status);
 }
 
 void RunningPrograms::start(int number, int rank) {
@@ -224,7 +265,7 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
 
 void RunningPrograms::fulfil_wishes() {
   for (const JobMaster::Wish& wish : master_->take_wishes()) {
-    const pid_t process = wish.kill ? processes_.process(static_cast<int>(*wish.kill)) : 0;
+    const pid_t process = wish.kill ? process_of(*wish.kill) : 0;
     if (process != 0) ::kill(process, SIGKILL);
     if (!wish.tell.empty()) say(wish.tell);
   }
@@ -232,33 +273,54 @@ void RunningPrograms::fulfil_wishes() {
 
 void RunningPrograms::ended(int number, int wait_status) {
   if (number == starting_) hear_start();
-  if (cannot_start_ != 0) return;
-  const int rank = rank_of_[static_cast<std::size_t>(number)];
+  if (number == starting_) return;  // it has not become the program
   if (master_) master_->lose(static_cast<MemberNumber>(number));
   const int status = exit_status_of(wait_status);
-  if (processes_.killing() && status == 128 + SIGKILL) {
-    say(fmt::format("rank {} had not ended: killed", rank));
-  }
+  if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(number)));
   if (status == 0 || over()) return;
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
-  if (master_ && (master_->known().end == JobEnd::done || go_on_without(rank, fate))) return;
+  if (master_ && (master_->known().end == JobEnd::done || go_on_without(number, status, fate))) return;
+  say(fmt::format("{} of {}: {}{}", name_of(number), job_.ranks, fate.to_string(), consequence_of_loss()));
+  fail(status);
+}
+
+bool RunningPrograms::go_on_without(int number, int status, const RankFate& fate) {
+  if (master_->known().end != JobEnd::none) return false;
+  // At the beginning others may not have been started yet.
+  const int next = std::max(static_cast<int>(rank_of_.size()), job_.ranks);
+  const int to_come = next - static_cast<int>(rank_of_.size()) + static_cast<int>(to_start_.size());
+  const int left = processes_.running() + to_come;
+  if (restarts_left_ == 0 && left < job_.least) return false;
+  std::string then = "the others go on";
+  if (restarts_left_ > 0) {
+    then = fmt::format("another process takes its place, as member {}", next + to_start_.size());
+    to_start_.push_back({rank_of_[static_cast<std::size_t>(number)], status});
+    --restarts_left_;
+  }
+  say(fmt::format("{} is lost: {}; {}", name_of(number), fate.to_string(), then));
+  return true;
+}
+
+std::string RunningPrograms::consequence_of_loss() {
+  if (master_) {
+    const Registered job = master_->known();
+    const bool is_there = std::ranges::any_of(
+        job.view.members, [this](const PlacedMember& member) { return process_of(member.number) != 0; });
+    if (job.end == JobEnd::given_up && !is_there) return "; the job is over: nobody is left who has its model";
+  }
+  return processes_.running() > 0 ? "; the others are ended" : "";
+}
+
+void RunningPrograms::fail(int status) {
   failed_ = true;
   status_ = status;
-  say(fmt::format("rank {} of {}: {}{}", rank, job_.ranks, fate.to_string(),
-                  processes_.running() > 0 ? "; the others are ended" : ""));
   processes_.kill_within(job_.grace);
   processes_.send_all(SIGTERM);
 }
 
-bool RunningPrograms::go_on_without(int rank, const RankFate& fate) {
-  const auto started = static_cast<int>(rank_of_.size() + to_start_.size());
-  const bool another = started < job_.ranks + job_.restarts;
-  const int left = processes_.running() + static_cast<int>(to_start_.size());
-  if (!another && left < job_.least) return false;
-  if (another) to_start_.push_back(rank);
-  say(fmt::format("rank {} is lost: {}; {}", rank, fate.to_string(),
-                  another ? "another process takes its place" : "the others go on"));
-  return true;
+std::string RunningPrograms::name_of(int number) const {
+  const int rank = rank_of_[static_cast<std::size_t>(number)];
+  return rank == number ? fmt::format("rank {}", rank) : fmt::format("rank {} (member {})", rank, number);
 }
 
 void RunningPrograms::interrupted() const {

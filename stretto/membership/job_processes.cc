@@ -87,6 +87,7 @@ Error JobProcesses::not_started(int rank, const char* call) const {
 }
 
 Result<void> JobProcesses::start(int rank, const std::function<void()>& live) {
+  STRETTO_CHECK(is_one(rank), "rank ", rank, " of ", options_.ranks);
   if (signals_.fd() < 0) return not_started(rank, "signalfd");
   const pid_t parent = getpid();
   const pid_t id = fork();
@@ -111,7 +112,7 @@ Result<void> JobProcesses::start(int rank, const std::function<void()>& live) {
 }
 
 pid_t JobProcesses::process(int rank) const {
-  return processes_.at(static_cast<std::size_t>(rank)).id;
+  return is_one(rank) ? processes_[static_cast<std::size_t>(rank)].id : 0;
 }
 
 void JobProcesses::wait(std::vector<pollfd> looked_at, Duration limit) {

@@ -65,6 +65,7 @@ class JobProcesses {
     pid_t group = 0;  // own_sessions: that may have processes
   };
 
+  bool is_one(int rank) const { return rank >= 0 && static_cast<std::size_t>(rank) < processes_.size(); }
   void reap(int flags);
   void interrupt(int signal);
   void start_guard();

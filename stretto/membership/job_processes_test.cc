@@ -141,6 +141,13 @@ TEST_F(JobProcessesTest, ASignalIsPassedOnAsItIsAndTheSecondOneKills) {
   EXPECT_THAT(ends_, ElementsAre(0, 128 + SIGKILL));
 }
 
+TEST_F(JobProcessesTest, HasNoProcessOfAnotherNumber) {
+  JobProcesses processes(options(2));
+  ASSERT_TRUE(processes.start(0, [] { pause_for_ever(); }));
+  EXPECT_NE(processes.process(0), 0);
+  for (const int rank : {-1, 1, 2, 77}) EXPECT_EQ(processes.process(rank), 0) << rank;
+}
+
 TEST_F(JobProcessesTest, ItsDestructorKillsTheRanks) {
   HeldPipe held;
   {

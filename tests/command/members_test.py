@@ -1,9 +1,11 @@
 """`stretto run --ranks MIN:MAX`: ranks of a loop of one's own that are lost, and processes that take their places."""
 
 import os
+import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
@@ -46,7 +48,7 @@ class Members(ProgramTest):
                 self.assertEqual(set(members), {0, 3, 4, 5})
                 self.assertGreater(members[4], 0)
                 self.assertGreater(members[5], 0)
-                self.assertEqual(said.count("is lost: killed by SIGKILL; another process takes its place"), 2)
+                self.assertEqual(said.count("is lost: killed by SIGKILL; another process takes its place, as member "), 2)
 
     def test_processes_that_come_are_lost_too(self):
         members, _ = self.train("1:3", "eager-quorum", "1:20", "3:5", "4:1", "5:20", restarts=4)
@@ -73,10 +75,42 @@ class Members(ProgramTest):
         self.assertRegex(result.stderr, "rank [12] of 3: killed by SIGKILL; the others are ended")
 
     def test_a_program_that_raises_at_once_uses_the_restarts_up(self):
-        result = run("1:2", "false", restarts=3)
-        self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr.count("another process takes its place"), 3)
-        self.assertIn("ended with exit status 1", result.stderr.splitlines()[-1])
+        for _ in range(20):  # ranks end while others are started
+            result = run("1:4", "false", restarts=5)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(re.findall("another process takes its place, as member (.*)", result.stderr), list("45678"))
+            self.assertRegex(result.stderr.splitlines()[-1], r"rank \d( \(member \d\))? of 4: ended with exit status 1")
+
+    def test_nobody_is_left_who_has_the_model(self):
+        result = run("1:1", LOOP, "sync", BATCHES, "0:20", restarts=3)
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+        self.assertEqual(result.stderr, "stretto run: rank 0 of 1: killed by SIGKILL; the job is over: nobody is left who "
+                                        "has its model\n")
+
+    def test_the_program_is_gone_when_another_process_is_to_be_started(self):
+        for ranks, status, then in ("1:2", 0, "; the others go on"), ("2:2", 7, "; the others are ended"):
+            with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as folder:
+                program = pathlib.Path(folder) / "program"
+                program.write_text("#!/bin/sh\nwait_for() { while [ ! -f $1 ]; do sleep 0.01; done; }\n"
+                                   "if [ $RANK = 0 ]; then wait_for $0.here; rm $0; touch $0.gone; exit 7; fi\n"
+                                   "touch $0.here; wait_for $0.gone; sleep 1\n", encoding="ascii")
+                program.chmod(0o755)
+                result = run(ranks, program, restarts=2)
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertIn(f"no process takes the place of rank 0: {program}: there is no such program{then}\n",
+                              result.stderr)
+
+    def test_ranks_that_end_before_all_have_been_started(self):
+        for _ in range(10):
+            result = run("1:5", "sh", "-c", "[ $RANK = 4 ] || exit 7; sleep 0.5")
+            self.assert_succeeds(result)
+            self.assertEqual(result.stderr.count("ended with exit status 7; the others go on"), 4)
+
+    def test_members_that_are_none_of_these_processes(self):
+        other = f'IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4 exec {LOOP} sync 300 77:20'
+        result = run("1:2", "sh", "-c", other)
+        self.assert_succeeds(result)
+        self.assertIn("member 78 began after 0, applied 300,", result.stdout)
 
     def test_a_signal_ends_the_job(self):
         job = subprocess.Popen([STRETTO, "run", "--ranks", "1:3", "--restarts", "5", "--", LOOP, "sync", "1000000"],
