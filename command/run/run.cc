@@ -61,9 +61,11 @@ void describe_run(CommandLine& line, RunCommand& command) {
       "OMP_NUM_THREADS, where it is not set and there is more than one rank, is the ranks' share of the cores of this "
       "host, at least 1. (torchrun sets 1.) Rank 0 has the command's standard input; that of the others is empty.");
   line.note(
-      "A rank that fails ends the job, but with MIN:MAX: the others get SIGTERM at once. The exit status is that of "
-      "the first rank that "
-      "fails, 128 + signal where it was killed. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, whose "
+      "A rank that fails ends the job: the others get SIGTERM at once. The exit status is that of the first rank that "
+      "fails, 128 + signal where it was killed. With MIN:MAX it ends the job only where too few are left, or nobody "
+      "who "
+      "has the model, and the status is 0 where the job has come to its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT are "
+      "passed on to the ranks, whose "
       "ends are awaited, and the status is 128 + signal; at the second one they are killed. 127: there is no such "
       "program; 126: it cannot be run. All that the ranks have started ends with the job, unless it has made a session "
       "of its own.");

@@ -76,7 +76,9 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
  private:
+  /// Says hello, and waits for the answer.
   void connect();
+  std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }
   void leave() noexcept {
     try {
       (void)part_->leave(kForTheOthers);
@@ -98,6 +100,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Member member_;
+  bool answered_ = false;      // the master has
   std::optional<Error> over_;  // there is no master any more, or it has refused this process
   std::function<Holding()> holding_;
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
@@ -119,16 +122,29 @@ void ChangingRank::connect() {
       [this](MasterLine& line, const MasterWords& words) { hear(line, words); },
       [this](const Error& why) {
         const std::lock_guard lock(mutex_);
-        if (!over_) over_ = Error{Errc::lost_peer, text("the master of the job is lost: ", why.message)};
+        const Error is_none{Errc::unavailable, text(listener(), " is no master of this job: ", why.message)};
+        const Error is_lost{Errc::lost_peer, text("the master of the job is lost: ", why.message)};
+        if (!over_) over_ = answered_ ? is_lost : is_none;
         changed_.notify_all();
       });
+  const SteadyClock clock;
+  const TimePoint end = clock.now() + options_.answer_within;
+  std::unique_lock lock(mutex_);
+  wait(lock, [&] {
+    if (answered_ || clock.now() < end) return answered_;
+    throw Failure({Errc::unavailable, text(listener(), " has not answered within ", to_text(options_.answer_within),
+                                           ": expected the master of this job")});
+  });
 }
 
 void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
   if (words.kind == MasterWords::Kind::freeze) return freeze(line, words.epoch);
   const std::lock_guard lock(mutex_);
   switch (words.kind) {
-    case MasterWords::Kind::tell: member_.tell(words.content); break;
+    case MasterWords::Kind::tell:
+      answered_ = true;
+      member_.tell(words.content);
+      break;
     case MasterWords::Kind::batch: batches_.push_back(words.batch); break;
     case MasterWords::Kind::refuse:
       over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "stretto/base/clock.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/views/view.h"
@@ -17,20 +19,21 @@ namespace stretto {
 struct ChangingRankOptions {
   std::string host = "127.0.0.1";  ///< address at which the master listens
   std::uint16_t port = 0;
-  Token token{};                                     ///< of the job
-  MemberNumber number = 0;                           ///< that no process of the job has had before
-  int most = 1;                                      ///< Changes::most()
-  std::map<std::string, std::string> terms = {};     ///< View::terms
-  std::function<bool()> interrupted = {};            ///< RankContext::interrupted(); empty: never
-  std::function<void(const RankMessage&)> say = {};  ///< is given what the rank reports and complains of; there is one
+  Token token{};                                      ///< of the job
+  MemberNumber number = 0;                            ///< that no process of the job has had before
+  int most = 1;                                       ///< Changes::most()
+  Duration answer_within = std::chrono::seconds(10);  ///< by the master, to the hello
+  std::map<std::string, std::string> terms = {};      ///< View::terms
+  std::function<bool()> interrupted = {};             ///< RankContext::interrupted(); empty: never
+  std::function<void(const RankMessage&)> say = {};   ///< is given what the rank reports and complains of; there is one
   /// Called about ten times a second while this rank waits, on its thread. What it throws passes through the call.
   std::function<void()> look = {};
 };
 
 /// Makes the context of a rank whose job's members change, all on one host (RankContext::changes()). A thread of its
 /// own hears the master, so that the engine can be stopped while the application computes. Waits for the rank's first
-/// view, and for the members of that. Throws Failure where the master cannot be reached, or (Errc::bad_input) says that
-/// this process does not fit.
+/// view, and for the members of that. Throws Failure where the master cannot be reached (Errc::unavailable, also where
+/// something else listens there), or says that this process does not fit (Errc::bad_input).
 std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options);
 
 }  // namespace stretto

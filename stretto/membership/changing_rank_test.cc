@@ -1,19 +1,26 @@
 #include "stretto/membership/changing_rank.h"
 
 #include <gmock/gmock.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "stretto/base/clock.h"
+#include "stretto/base/descriptor.h"
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
 #include "stretto/membership/changes.h"
+#include "stretto/membership/job_master.h"
 
 namespace stretto {
 namespace {
@@ -147,6 +154,62 @@ TEST(ChangingRank, BatchesInTheHandOfALostOneAreHandedOutAgain) {
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) all += text(batch, ' ');
   EXPECT_EQ(job.reports[0], all);
   EXPECT_TRUE(job.reached_end);
+}
+
+/// Why a process does not become a rank.
+Error failure_of(const ChangingRankOptions& options) {
+  try {
+    make_changing_rank(options);
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+  return {Errc::io, "it has become one"};
+}
+
+TEST(ChangingRank, AnotherJobsTokenIsNone) {
+  const JobMaster master({.token = new_token()});
+  const Error failure = failure_of({.port = master.port(), .token = new_token()});
+  EXPECT_EQ(failure.code, Errc::unavailable);
+  EXPECT_EQ(failure.message,
+            text("the process that listens at 127.0.0.1:", master.port(), " is no master of this job: it has ended"));
+}
+
+TEST(ChangingRank, AProcessThatSaysNothingIsNoMaster) {
+  const Descriptor silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t bytes = sizeof(address);
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(silent.get(), name, bytes), 0);
+  ASSERT_EQ(::listen(silent.get(), 1), 0);
+  ASSERT_EQ(::getsockname(silent.get(), name, &bytes), 0);
+  const std::uint16_t port = ntohs(address.sin_port);
+  const Error failure = failure_of({.port = port, .token = new_token(), .answer_within = 200ms});
+  EXPECT_EQ(failure.code, Errc::unavailable);
+  EXPECT_EQ(failure.message, text("the process that listens at 127.0.0.1:", port,
+                                  " has not answered within 200ms: expected the master of this job"));
+}
+
+TEST(ChangingRank, TheSecondProcessOfANumberIsRefused) {
+  const Token token = new_token();
+  std::optional<JobMaster> master(std::in_place, JobMaster::Options{.token = token, .least = 2, .most = 2});
+  std::mutex mutex;
+  std::vector<std::string> why;
+  const auto come = [&, port = master->port()] {
+    const std::string said = failure_of({.port = port, .token = token, .number = 5}).message;
+    const std::lock_guard lock(mutex);
+    why.push_back(said);
+  };
+  std::thread one(come), other(come);
+  const auto is_refused = [&] {
+    const std::lock_guard lock(mutex);
+    return !why.empty();
+  };
+  const SteadyClock clock;
+  for (const TimePoint end = clock.now() + 20s; !is_refused() && clock.now() < end;) std::this_thread::sleep_for(1ms);
+  master.reset();
+  one.join(), other.join();
+  EXPECT_THAT(why, testing::ElementsAre("this process is not let in: member 5 is another process, which is there",
+                                        "the master of the job is lost: it has ended"));
 }
 
 TEST(ChangingRank, AJobWithFewerThanTheLeastIsNoPlaceToStart) {

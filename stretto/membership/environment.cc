@@ -165,9 +165,8 @@ std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
 JoinOptions join_options_by_environment() {
   if (member_place()) {
     throw UsageError(
-        "a job whose members change (stretto run --ranks MIN:MAX): not yet for programs that join their job, as those "
-        "of "
-        "Python do; expected one number of ranks");
+        "a job whose members change (stretto run --ranks MIN:MAX): programs that join their job, as those of Python "
+        "do, do not go on with such members yet; expected one number of ranks");
   }
   const auto launch = find_launch();
   if (!launch) return {.rank = 0, .ranks = 1, .job = text("process ", getpid(), " alone")};

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
 LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
@@ -19,6 +19,20 @@ PLACE = "/".join(["40123", "0", "4", "0" * 32])
 
 def run(ranks, *program, restarts=None):
     return stretto("run", "--ranks", ranks, *([] if restarts is None else ["--restarts", restarts]), "--", *program)
+
+
+def ranks_of(job):
+    """The processes of the program that a command has started."""
+    def is_one(process):
+        try:
+            return pathlib.Path(f"/proc/{process}/cmdline").read_text(encoding="ascii").startswith(f"{LOOP}\0")
+        except OSError:
+            return False
+    return [process for process in children_of(job.pid) if is_one(process)]
+
+
+def num_threads(process):
+    return len(os.listdir(f"/proc/{process}/task"))
 
 
 class Members(ProgramTest):
@@ -106,6 +120,13 @@ class Members(ProgramTest):
             self.assert_succeeds(result)
             self.assertEqual(result.stderr.count("ended with exit status 7; the others go on"), 4)
 
+    def test_two_processes_in_one_place(self):
+        result = run("2:2", "sh", "-c", f"{LOOP} sync 300 & {LOOP} sync 300; wait")
+        self.assert_succeeds(result)
+        self.assertEqual(result.stdout.count("applied 300"), 2)
+        for rank in range(2):
+            self.assertIn(f"this process is not let in: member {rank} is another process, which is there", result.stderr)
+
     def test_members_that_are_none_of_these_processes(self):
         other = f'IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4 exec {LOOP} sync 300 77:20'
         result = run("1:2", "sh", "-c", other)
@@ -115,12 +136,38 @@ class Members(ProgramTest):
     def test_a_signal_ends_the_job(self):
         job = subprocess.Popen([STRETTO, "run", "--ranks", "1:3", "--restarts", "5", "--", LOOP, "sync", "1000000"],
                                stderr=subprocess.PIPE, text=True)
-        wait_until(lambda: len(children_of(job.pid)) >= 4)  # and the guard
+        wait_until(lambda: len(ranks_of(job)) == 3)
         time.sleep(0.5)
         job.send_signal(signal.SIGTERM)
         _, said = job.communicate(timeout=WATCHDOG)
         self.assertEqual(job.returncode, 128 + signal.SIGTERM, said)
         self.assertNotIn("takes its place", said)
+
+    def test_one_is_killed_from_outside(self):
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--", LOOP, "sync", "3000"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 1 for rank in ranks_of(job)))
+        os.kill(ranks_of(job)[1], signal.SIGKILL)
+        printed, said = job.communicate(timeout=WATCHDOG)
+        self.assertEqual(job.returncode, 0, said)
+        self.assertRegex(said, "rank \\d is lost: killed by SIGKILL; the others go on")
+        self.assertEqual(printed.count("applied 3000"), 2)
+
+    def test_nothing_is_left_where_the_command_is_killed(self):
+        before = set(os.listdir("/dev/shm"))
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "1:3", "--restarts", "5", "--", LOOP, "sync", "1000000", "1:20"],
+                               stderr=subprocess.PIPE, text=True)
+        while "as member 3" not in job.stderr.readline():
+            self.assertIsNone(job.poll())
+        wait_until(lambda: len(ranks_of(job)) == 3)
+        processes = children_of(job.pid)
+        job.kill()
+        wait_until(lambda: not any(alive(process) for process in processes))
+        job.communicate(timeout=WATCHDOG)
+        self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
+
+    def test_ranks_get_no_descriptor_of_the_command(self):
+        self.assertEqual(run("1:1", "ls", "/proc/self/fd").stdout, run("1", "ls", "/proc/self/fd").stdout)
 
     def test_programs_that_are_none_of_stretto(self):
         result = run("1:3", "true")
@@ -131,7 +178,9 @@ class Members(ProgramTest):
 class BadInput(ProgramTest):
     def test_options(self):
         self.assert_rejected(run("3:2", "true"), "--ranks 3:2", "as in --ranks 2:3")
-        self.assert_rejected(run("0:2", "true"), "--ranks", "0")
+        self.assert_rejected(run("0:2", "true"), "--ranks 0:2", "as in --ranks 2:8")
+        self.assert_rejected(run("2:", "true"), "--ranks 2:", "as in --ranks 2:8")
+        self.assert_rejected(run("1:2", "true", restarts="some"), "--restarts some", "as in --restarts 3")
         self.assert_rejected(run("1:2", "true", restarts=-1), "--restarts -1")
         self.assert_rejected(run("2", "true", restarts=1), "--restarts 1 with --ranks 2", "--ranks 1:2")
 
@@ -143,10 +192,21 @@ class BadInput(ProgramTest):
             self.assertIn(f"STRETTO_MEMBER='{words}': expected port/number/most/token", result.stderr)
 
     def test_nobody_listens(self):
-        result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={PLACE}", LOOP, "sync", "10"],
+        result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={PLACE.replace('40123', '1')}", LOOP, "sync", "10"],
                                 capture_output=True, text=True, timeout=WATCHDOG)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("127.0.0.1", result.stderr)
+        self.assertIn("127.0.0.1:1 cannot be reached: Connection refused", result.stderr)
+
+    def test_the_token_is_of_another_job(self):
+        result = run("1:1", "sh", "-c", f'STRETTO_MEMBER=${{STRETTO_MEMBER%/*}}/{"0" * 32} exec {LOOP} sync 10')
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, r"the process that listens at 127.0.0.1:\d+ is no master of this job")
+        self.assertIn("it is of another job: its token is another", result.stderr)
+
+    def test_commands_that_are_no_members(self):
+        result = run("1:1", STRETTO, "train", "vowels", "--steps", "3")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("expected stretto train --ranks MIN:MAX by itself, not under stretto run", result.stderr)
 
 
 if __name__ == "__main__":

@@ -112,13 +112,19 @@ asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
   const auto first = co_await line->read<ProcessWords>();
   if (closed_ || !first || first->kind != ProcessWords::Kind::hello) co_return line->cancel();
   const MemberNumber number = first->hello.number;
+  if (lines_.contains(number)) {
+    line->write(MasterWords::of_refusal(text("member ", number, " is another process, which is there")));
+    while (!closed_ && co_await line->read<ProcessWords>()) {  // until it has heard that
+    }
+    co_return;
+  }
   lines_[number] = line;
+  line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});  // a master listens here
   hear(number, *first);
   auto words = co_await line->read<ProcessWords>();
   for (; words && !closed_; words = co_await line->read<ProcessWords>()) hear(number, *words);
   if (closed_) co_return;
   if (words.error().code == Errc::bad_input) tell(text("member ", number, ": ", words.error().message));
-  if (lines_[number] != line) co_return;  // it has come by another connection since
   lines_.erase(number);
   lose(number);
 }

@@ -20,7 +20,8 @@ struct MasterHooks {
 };
 
 /// A master with what it needs in a real process: connections to the members, the register, the pool of batches and a
-/// clock. Processes say who they are at a door (Hello::Use::member). All of it runs on the network's thread.
+/// clock. Processes say who they are at a door (Hello::Use::member), and are told at once what the register holds. A
+/// second process of a number is refused while the first is there. All of it runs on the network's thread.
 class MasterServer {
  public:
   /// How long nothing happens before it is told who is waited for.

@@ -348,8 +348,9 @@ std::string Master::waiting() const {
                 "): no change of members can be decided");
   }
   if (!known_ || phase_ == Phase::over) return {};
-  if (few_since_ || (view().epoch == 0 && learners().size() < options_.least)) {
-    return text(survivors().size() + learners().size(), " of at least ", options_.least, " members are there");
+  const std::size_t there = survivors().size() + learners().size();
+  if (few_since_ || (view().epoch == 0 && there > 0 && there < options_.least)) {
+    return text(there, " of at least ", options_.least, " members are there");
   }
   std::vector<MemberNumber> silent;
   if (phase_ == Phase::freezing) {

@@ -157,6 +157,13 @@ TEST_F(MasterOverMemory, GivesUpAJobWhoseModelIsLost) {
   EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
 }
 
+TEST_F(MasterOverMemory, WaitsForMoreOnceOneHasCome) {
+  start({.least = 3, .most = 3});
+  EXPECT_EQ(master_->waiting(), "");
+  hello(0);
+  EXPECT_EQ(master_->waiting(), "1 of at least 3 members are there");
+}
+
 TEST_F(MasterOverMemory, WaitsForTheLeastNumberAndThenGivesUp) {
   begin_with_three({.least = 3, .most = 3, .wait = 60s});
   master_->lost(1);
