@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <tuple>
 
+#include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
+#include "stretto/membership/job_master.h"
+#include "stretto/membership/views/member_place.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/transport/mpi.h"
 #include "stretto/transport/testing/conformance.h"
@@ -40,6 +43,7 @@ class EnvironmentTest : public testing::Test {
                              "TORCHELASTIC_RUN_ID",
                              "TORCHELASTIC_RESTART_COUNT",
                              "STRETTO_JOB",
+                             MemberPlace::kVariable,
                              "SLURM_NTASKS",
                              "SLURM_STEP_NUM_TASKS",
                              "SLURM_STEP_TASKS_PER_NODE",
@@ -196,6 +200,33 @@ TEST_F(EnvironmentTest, FindsAsWhomToJoinWhateverStartedTheRanks) {
   both = mpirun;
   both.insert(both.end(), {{"WORLD_SIZE", "1"}, {"RANK", "0"}});  // left by something else
   EXPECT_EQ(found(both), "1 of 2, mpirun PMIX_NAMESPACE=prterun-5 STRETTO_JOB=");
+}
+
+TEST_F(EnvironmentTest, AMemberComesToItsMasterWhateverElseIsSaid) {
+  const Token token = new_token();
+  const JobMaster master({.token = token});
+  const MemberPlace place{.port = master.port(), .number = 17, .most = 4, .token = token};
+  setenv(MemberPlace::kVariable, place.encoded().c_str(), 1);
+  setenv("WORLD_SIZE", "4", 1);
+  setenv("RANK", "1", 1);
+  EXPECT_TRUE(launched_from_outside());
+  bool prepared = false;
+  const auto job = launch({.ranks = 2, .prepare = [&](RankContext&) { prepared = true; }}, [](RankContext& rank) {
+                     Changes& changes = *rank.changes();
+                     rank.report(text("member ", changes.number(), ", at most ", changes.most(), ", of ", rank.size()));
+                     return changes.begin() && changes.finish() ? 0 : 1;
+                   }).or_throw();
+  EXPECT_TRUE(prepared);
+  EXPECT_TRUE(job.ok());
+  EXPECT_THAT(job.reports, testing::ElementsAre("member 17, at most 4, of 1"));
+}
+
+TEST_F(EnvironmentTest, ProgramsThatJoinTheirJobAreNoMembersYet) {
+  const MemberPlace place{.port = 1, .most = 4, .token = new_token()};
+  EXPECT_EQ(
+      found({{MemberPlace::kVariable, place.encoded().c_str()}}),
+      "a job whose members change (stretto run --ranks MIN:MAX): programs that join their job, as those of Python "
+      "do, do not go on with such members yet; expected one number of ranks");
 }
 
 TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {

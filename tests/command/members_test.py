@@ -7,8 +7,9 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 
-from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
+from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
 
 LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
@@ -17,8 +18,33 @@ LINE = re.compile(r"member (\d+) began after (\d+), applied (\d+), (numbers .*),
 PLACE = "/".join(["40123", "0", "4", "0" * 32])
 
 
-def run(ranks, *program, restarts=None):
-    return stretto("run", "--ranks", ranks, *([] if restarts is None else ["--restarts", restarts]), "--", *program)
+def run(ranks, *program, restarts=None, **options):
+    return stretto("run", "--ranks", ranks, *([] if restarts is None else ["--restarts", restarts]), "--", *program,
+                   **options)
+
+
+class Traces:
+    """What a job has left behind: other tests, which run at the same time, leave theirs."""
+
+    def __init__(self):
+        self._mark = f"MARK_OF_A_TEST={uuid.uuid4()}"
+        self._named = self._names()
+        name, value = self._mark.split("=")
+        self.environment = {**os.environ, name: value}  # by which the processes of the job are known
+
+    @staticmethod
+    def _names():
+        return {name for name in os.listdir("/dev/shm") if re.match("stretto(?!-fuzz-)", name)}
+
+    def left(self):
+        found = self._names() - self._named
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if self._mark.encode() in (process / "environ").read_bytes():
+                    found.add(process.name)
+            except OSError:  # it has ended
+                pass
+        return found
 
 
 def ranks_of(job):
@@ -38,14 +64,14 @@ def num_threads(process):
 class Members(ProgramTest):
     def train(self, ranks, algorithm, *deaths, restarts=None):
         """Members that are there at the end, and after how many batches each has begun; what the command has said."""
-        before = set(os.listdir("/dev/shm"))
-        result = run(ranks, LOOP, algorithm, BATCHES, *deaths, restarts=restarts)
+        traces = Traces()
+        result = run(ranks, LOOP, algorithm, BATCHES, *deaths, restarts=restarts, env=traces.environment)
         self.assert_succeeds(result)
         members = [LINE.fullmatch(line) for line in result.stdout.splitlines()]
         self.assertNotIn(None, members, result.stdout)
         self.assertEqual({int(member[3]) for member in members}, {BATCHES})
         self.assertEqual(len({member[4] for member in members}), 1, result.stdout)  # to the bit
-        self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
+        self.assertEqual(traces.left(), set())
         return {int(member[1]): int(member[2]) for member in members}, result.stderr
 
     def test_the_others_go_on(self):
@@ -154,17 +180,16 @@ class Members(ProgramTest):
         self.assertEqual(printed.count("applied 3000"), 2)
 
     def test_nothing_is_left_where_the_command_is_killed(self):
-        before = set(os.listdir("/dev/shm"))
+        traces = Traces()
         job = subprocess.Popen([STRETTO, "run", "--ranks", "1:3", "--restarts", "5", "--", LOOP, "sync", "1000000", "1:20"],
-                               stderr=subprocess.PIPE, text=True)
+                               env=traces.environment, stderr=subprocess.PIPE, text=True)
         while "as member 3" not in job.stderr.readline():
             self.assertIsNone(job.poll())
         wait_until(lambda: len(ranks_of(job)) == 3)
-        processes = children_of(job.pid)
+        self.assertGreaterEqual(len(traces.left()), 4)  # the command and the ranks
         job.kill()
-        wait_until(lambda: not any(alive(process) for process in processes))
         job.communicate(timeout=WATCHDOG)
-        self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
+        wait_until(lambda: not traces.left())
 
     def test_ranks_get_no_descriptor_of_the_command(self):
         self.assertEqual(run("1:1", "ls", "/proc/self/fd").stdout, run("1", "ls", "/proc/self/fd").stdout)
