@@ -134,10 +134,16 @@ void JobProcesses::reap(int flags) {
   const auto each = [&](auto&& visit) {
     for (std::size_t rank = 0; rank < processes_.size(); ++rank) visit(static_cast<int>(rank), processes_[rank]);
   };
+  std::vector<std::pair<int, int>> ends;  // ranks and their wait statuses
   const auto ended = [&](int rank, Process& process, int wait_status) {
     process.id = 0;
     --running_;
-    options_.ended(rank, wait_status);
+    ends.emplace_back(rank, wait_status);
+  };
+  const auto tell = [&] {
+    // Of ranks that are found ended at the same time, those that fail may have failed because another was killed.
+    std::ranges::stable_partition(ends, [](const auto& end) { return WIFSIGNALED(end.second); });
+    for (const auto& [rank, wait_status] : ends) options_.ended(rank, wait_status);
   };
   if (!options_.own_sessions) {
     each([&](int rank, Process& process) {
@@ -147,7 +153,7 @@ void JobProcesses::reap(int flags) {
       if (reaped == 0 || (reaped < 0 && errno == EINTR)) return;
       ended(rank, process, reaped > 0 ? status : 1 << 8);
     });
-    return;
+    return tell();
   }
   int status = 0;
   pid_t reaped = 0;
@@ -160,6 +166,7 @@ void JobProcesses::reap(int flags) {
     });
     if (reaped == guard_) guard_ = 0;
   }
+  tell();
   // A number is not given to another group as long as a process of this one is there, so it is given up at once then.
   each([&](int, Process& process) {
     if (process.id != 0 || process.group == 0 || kill(-process.group, 0) == 0) return;

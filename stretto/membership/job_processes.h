@@ -30,8 +30,9 @@ class JobProcesses {
     /// for each signal, and ignore those that a terminal sends to all.
     bool own_sessions = false;
     Duration grace_after_interrupt = std::chrono::seconds(2);  ///< after the first signal, until ranks are killed
-    std::function<void(int rank, int wait_status)> ended;      ///< the process has been reaped
-    std::function<void()> interrupted;                         ///< the first signal has come, and is passed on next
+    /// The process has been reaped. Of several that are found ended at once those that were killed come first.
+    std::function<void(int rank, int wait_status)> ended;
+    std::function<void()> interrupted;  ///< the first signal has come, and is passed on next
   };
 
   explicit JobProcesses(Options options);

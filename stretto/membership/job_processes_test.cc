@@ -9,6 +9,7 @@
 
 #include <array>
 #include <csignal>
+#include <utility>
 
 namespace stretto {
 namespace {
@@ -139,6 +140,24 @@ TEST_F(JobProcessesTest, ASignalIsPassedOnAsItIsAndTheSecondOneKills) {
   EXPECT_TRUE(processes.killing());
   EXPECT_EQ(processes.interrupted(), SIGHUP);
   EXPECT_THAT(ends_, ElementsAre(0, 128 + SIGKILL));
+}
+
+TEST_F(JobProcessesTest, OfEndsThatAreFoundAtOnceThoseByASignalComeFirst) {
+  for (const bool own_sessions : {true, false}) {
+    JobProcesses::Options parts = options(3);
+    parts.own_sessions = own_sessions;
+    JobProcesses processes(parts);
+    ASSERT_TRUE(processes.start(0, [] { _exit(1); }));
+    ASSERT_TRUE(processes.start(1, [] { kill(getpid(), SIGKILL); }));
+    ASSERT_TRUE(processes.start(2, [] { _exit(7); }));
+    for (const int rank : {0, 1, 2}) {
+      siginfo_t info;
+      const auto process = static_cast<id_t>(processes.process(rank));
+      ASSERT_EQ(waitid(P_PID, process, &info, WEXITED | WNOWAIT), 0);  // it has ended, and is not reaped
+    }
+    processes.attend();
+    EXPECT_THAT(std::exchange(ends_, {}), ElementsAre(128 + SIGKILL, 1, 7));
+  }
 }
 
 TEST_F(JobProcessesTest, HasNoProcessOfAnotherNumber) {
