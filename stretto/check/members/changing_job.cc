@@ -55,8 +55,7 @@ void ChangingJob::leave(MemberNumber number) {
 }
 
 std::size_t ChangingJob::start_master() {
-  masters_.push_back({Master(options_)});
-  masters_.back().master.tick(now_);
+  masters_.push_back({Master(options_, now_)});
   follow(masters_.size() - 1);
   return masters_.size() - 1;
 }

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kTickEvery{100};
 class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, Register& reg, const MasterOptions& options, MasterHooks hooks)
-      : io_(io), register_(reg), master_(options), hooks_(std::move(hooks)), timer_(io) {}
+      : io_(io), register_(reg), hooks_(std::move(hooks)), timer_(io), master_(options, clock_.now()) {}
 
   void begin() {
     act();
@@ -77,10 +77,10 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   asio::io_context& io_;
   Register& register_;
-  Master master_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;
+  Master master_;                                        // uses the clock
   std::map<MemberNumber, std::shared_ptr<Line>> lines_;  // of the processes that have come and not ended
   std::optional<Pool> pool_;                             // from the first that has asked for a batch
   BatchesApplied applied_;                               // before the present world, and not settled

@@ -33,7 +33,7 @@ std::string difference(const std::map<std::string, std::string>& job, const std:
 
 }  // namespace
 
-Master::Master(MasterOptions options) : options_(options) {
+Master::Master(MasterOptions options, TimePoint now) : options_(options), now_(now) {
   act(MasterAction::of(Do::read));
 }
 

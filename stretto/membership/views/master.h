@@ -61,8 +61,8 @@ struct MasterAction {
 /// A change costs 2 messages to each member and its answer, and one write to the register.
 class Master {
  public:
-  /// The master begins by reading the register.
-  explicit Master(MasterOptions options);
+  /// The master begins by reading the register. `now`: of the clock of tick().
+  Master(MasterOptions options, TimePoint now);
 
   /// Answers to what it wants of the register. A commit's answer comes with the view as it was written.
   void read(const Result<Registered>& content);

@@ -14,8 +14,8 @@ using Kind = MasterAction::Kind;
 /// A master over a register in memory, and what it has said to whom.
 class MasterOverMemory : public testing::Test {
  protected:
-  void start(MasterOptions options) {
-    master_ = std::make_unique<Master>(options);
+  void start(MasterOptions options, TimePoint now = {}) {
+    master_ = std::make_unique<Master>(options, now);
     follow();
   }
   void hello(MemberNumber number, std::map<std::string, std::string> terms = {{"model", "a"}}) {
@@ -157,6 +157,16 @@ TEST_F(MasterOverMemory, GivesUpAJobWhoseModelIsLost) {
   EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
 }
 
+TEST_F(MasterOverMemory, GathersThoseThatComeAfterItsFirstTick) {
+  start({.least = 1, .most = 2, .gather = 10s}, {1000s});
+  hello(0);
+  master_->tick({1000s + 100ms});
+  follow();
+  EXPECT_TRUE(told(Kind::freeze).empty());
+  hello(1);
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1}));
+}
+
 TEST_F(MasterOverMemory, WaitsForMoreOnceOneHasCome) {
   start({.least = 3, .most = 3});
   EXPECT_EQ(master_->waiting(), "");
@@ -212,7 +222,7 @@ TEST_F(MasterOverMemory, KeepsMoreThanTheMostAsSpares) {
 
 TEST_F(MasterOverMemory, DecidesInThePlaceOfAMasterThatIsGone) {
   begin_with_three();
-  master_ = std::make_unique<Master>(MasterOptions{.most = 3});
+  master_ = std::make_unique<Master>(MasterOptions{.most = 3}, TimePoint{});
   master_->hello({.number = 0, .host = "h", .epoch = 1, .stopped = 1});  // before the register has answered
   follow();
   EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1, 2}));
