@@ -220,9 +220,12 @@ bool Master::all_of_view(const std::map<MemberNumber, std::uint64_t>& said) cons
 }
 
 bool Master::has_gathered() const {
-  const std::vector<MemberNumber> come = coming_in();
-  const Duration gather = view().epoch == 0 ? options_.gather : options_.gather_more;
-  return !come.empty() && (survivors().size() + come.size() >= options_.most || now_ - came_ >= gather);
+  const bool is_first = view().epoch == 0;
+  const std::size_t come = coming_in().size();
+  // Before the first view the processes are those that were started together: nobody waits for one that is lost.
+  const std::size_t gone = is_first ? lost_.size() : 0;
+  const Duration gather = is_first ? options_.gather : options_.gather_more;
+  return come > 0 && (survivors().size() + come + gone >= options_.most || now_ - came_ >= gather);
 }
 
 /// Whether enough members are left when those that leave are gone.

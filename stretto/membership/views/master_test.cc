@@ -167,6 +167,15 @@ TEST_F(MasterOverMemory, GathersThoseThatComeAfterItsFirstTick) {
   EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1}));
 }
 
+TEST_F(MasterOverMemory, GathersNoneThatAreLostBeforeTheyCome) {
+  start({.least = 1, .most = 3, .gather = 10s});
+  hello(0), hello(2);
+  EXPECT_TRUE(told(Kind::freeze).empty());
+  master_->lost(1);
+  follow();
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 2}));
+}
+
 TEST_F(MasterOverMemory, WaitsForMoreOnceOneHasCome) {
   start({.least = 3, .most = 3});
   EXPECT_EQ(master_->waiting(), "");
