@@ -142,7 +142,7 @@ void JobProcesses::reap(int flags) {
   };
   const auto tell = [&] {
     // Of ranks that are found ended at the same time, those that fail may have failed because another was killed.
-    std::ranges::stable_partition(ends, [](const auto& end) { return WIFSIGNALED(end.second); });
+    std::stable_partition(ends.begin(), ends.end(), [](const auto& end) { return WIFSIGNALED(end.second); });
     for (const auto& [rank, wait_status] : ends) options_.ended(rank, wait_status);
   };
   if (!options_.own_sessions) {

@@ -1,5 +1,6 @@
 #include "stretto/membership/views/master.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
