@@ -12,15 +12,35 @@ Error wrong_position() {
   return {Errc::bad_input, "the position of a pool of batches cannot be read: it does not fit the job"};
 }
 
+/// The numbers of a position.
+struct Parts {
+  std::uint64_t next = 0;
+  std::span<const std::uint64_t> returned = {};
+  std::span<const std::uint64_t> losses = {};  // pairs: a batch, and how often
+};
+
+/// Those of a position, where it has as many as it says; of none at the start of a job.
+std::optional<Parts> parts_of(std::span<const std::uint64_t> position) {
+  if (position.empty()) return Parts{};
+  if (position.size() < 2 || position[1] > position.size() - 2) return std::nullopt;
+  return Parts{
+      .next = position[0], .returned = position.subspan(2, position[1]), .losses = position.subspan(2 + position[1])};
+}
+
+std::vector<std::uint64_t> numbers_of(std::uint64_t next, const std::vector<std::uint64_t>& returned) {
+  std::vector<std::uint64_t> numbers{next, returned.size()};
+  numbers.insert(numbers.end(), returned.begin(), returned.end());
+  return numbers;
+}
+
 }  // namespace
 
 Result<Pool> Pool::from_position(std::uint64_t batches, std::span<const std::uint64_t> position) {
   Pool pool(batches);
-  if (position.empty()) return pool;
-  if (position.size() < 2 || position[0] > batches || position[1] > position.size() - 2) return wrong_position();
-  pool.next_ = position[0];
-  const auto returned = position.subspan(2, position[1]);
-  const auto losses = position.subspan(2 + returned.size());
+  const auto parts = parts_of(position);
+  if (!parts || parts->next > batches) return wrong_position();
+  const auto [next, returned, losses] = *parts;
+  pool.next_ = next;
   pool.returned_.assign(returned.begin(), returned.end());
   if (losses.size() % 2 != 0 || std::ranges::adjacent_find(returned, std::greater_equal<>()) != returned.end()) {
     return wrong_position();
@@ -100,20 +120,32 @@ std::vector<std::uint64_t> Pool::in_hand(std::uint64_t member) const {
 }
 
 std::uint64_t Pool::dropped_in(std::span<const std::uint64_t> position) {
+  const auto losses = parts_of(position).value_or(Parts{}).losses;
   std::uint64_t dropped = 0;
-  const std::size_t first = position.size() < 2 ? position.size() : 2 + position[1];
-  for (std::size_t i = first; i + 1 < position.size(); i += 2) dropped += position[i + 1] >= kMostLosses ? 1 : 0;
+  for (std::size_t i = 1; i < losses.size(); i += 2) dropped += losses[i] >= kMostLosses ? 1 : 0;
   return dropped;
 }
 
 std::vector<std::uint64_t> Pool::position() const {
-  std::vector<std::uint64_t> numbers{next_, returned_.size()};
-  numbers.insert(numbers.end(), returned_.begin(), returned_.end());
+  std::vector<std::uint64_t> numbers = numbers_of(next_, returned_);
   for (const auto& [batch, losses] : losses_) {
     numbers.push_back(batch);
     numbers.push_back(losses);
   }
   return numbers;
+}
+
+std::vector<std::uint64_t> position_of_pool(const DispenserPosition& position) {
+  return numbers_of(position.next, position.returned);
+}
+
+Result<DispenserPosition> position_in_pool(std::span<const std::uint64_t> of_pool) {
+  const auto parts = parts_of(of_pool);
+  if (!parts) return wrong_position();
+  DispenserPosition position;
+  position.next = parts->next;
+  position.returned.assign(parts->returned.begin(), parts->returned.end());
+  return position;
 }
 
 }  // namespace stretto

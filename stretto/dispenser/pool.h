@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/dispenser/position.h"
 
 namespace stretto {
 
@@ -70,5 +71,11 @@ class Pool {
   std::set<std::uint64_t> gone_;                   // members
   std::map<std::uint64_t, std::uint64_t> losses_;  // by batch, of those that do not count
 };
+
+/// A position as Pool::position() has it, without batches that were lost.
+std::vector<std::uint64_t> position_of_pool(const DispenserPosition& position);
+/// The inverse, without steps and without how often batches were lost. Errc::bad_input: neither that nor a Pool can
+/// have written it.
+Result<DispenserPosition> position_in_pool(std::span<const std::uint64_t> of_pool);
 
 }  // namespace stretto

@@ -69,22 +69,6 @@ Result<DispenserPosition> position_after(const DispenserPosition& before, std::s
   return after;
 }
 
-std::vector<std::uint64_t> position_of_pool(const DispenserPosition& position) {
-  std::vector<std::uint64_t> numbers{position.next, position.returned.size()};
-  numbers.insert(numbers.end(), position.returned.begin(), position.returned.end());
-  return numbers;
-}
-
-Result<DispenserPosition> position_in_pool(std::span<const std::uint64_t> of_pool) {
-  DispenserPosition position;
-  if (of_pool.empty()) return position;
-  if (of_pool.size() < 2 || of_pool[1] > of_pool.size() - 2) return malformed("does not fit", "it is of no pool");
-  const auto returned = of_pool.subspan(2, of_pool[1]);
-  position.next = of_pool[0];
-  position.returned.assign(returned.begin(), returned.end());
-  return position;
-}
-
 DispenserPosition position_after_all(const DispenserPosition& before,
                                      std::span<const std::vector<std::uint64_t>> logs) {
   DispenserPosition after = before;

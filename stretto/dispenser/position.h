@@ -32,10 +32,6 @@ struct DispenserPosition {
 /// deposited, or are in no log, go back. Errc::bad_input names a batch that was used twice, or another contradiction.
 Result<DispenserPosition> position_after(const DispenserPosition& before, std::span<const RankLog> logs);
 
-/// The same for the Pool of a job whose members change (Pool::position()).
-std::vector<std::uint64_t> position_of_pool(const DispenserPosition& position);
-/// The inverse, without steps. Errc::bad_input: position_of_pool() or a Pool cannot have written it.
-Result<DispenserPosition> position_in_pool(std::span<const std::uint64_t> of_pool);
 /// The position after `before`, once `logs` hold all batches that members of a job have been handed since, and all of
 /// these are used. Batches in them from before count no second time. Leaves the steps as they are.
 DispenserPosition position_after_all(const DispenserPosition& before, std::span<const std::vector<std::uint64_t>> logs);
