@@ -121,7 +121,6 @@ class RunningPrograms {
   void fail(int status);
   /// The rank that a process is, and its number where it is not the same.
   std::string name_of(int number) const;
-  void fulfil_wishes();
   /// The process of a member; 0: none of these.
   pid_t process_of(MemberNumber number) const {
     return number < rank_of_.size() ? processes_.process(static_cast<int>(number)) : 0;
@@ -260,15 +259,11 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   processes_.wait(std::move(also), master_ ? std::min<Duration>(limit, kFulfilEvery) : limit);
   output_.pass_on();
   processes_.attend();
-  if (master_) fulfil_wishes();
-}
-
-void RunningPrograms::fulfil_wishes() {
-  for (const JobMaster::Wish& wish : master_->take_wishes()) {
-    const pid_t process = wish.kill ? process_of(*wish.kill) : 0;
-    if (process != 0) ::kill(process, SIGKILL);
-    if (!wish.tell.empty()) say(wish.tell);
-  }
+  if (!master_) return;
+  const auto kill_member = [this](MemberNumber number) {
+    if (const pid_t process = process_of(number); process != 0) ::kill(process, SIGKILL);
+  };
+  master_->fulfil_wishes(kill_member, [this](const std::string& line) { say(line); });
 }
 
 void RunningPrograms::ended(int number, int wait_status) {

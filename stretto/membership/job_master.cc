@@ -1,7 +1,7 @@
 #include "stretto/membership/job_master.h"
 
 #include <mutex>
-#include <utility>
+#include <optional>
 
 #include "stretto/membership/hosts/master_server.h"
 
@@ -29,12 +29,24 @@ class JobMaster::Impl {
 
   std::uint16_t port() const { return door_.endpoint().port(); }
   MasterServer& server() { return server_; }
-  std::vector<Wish> take_wishes() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(wishes_, {});
+  void fulfil_wishes(FunctionRef<void(MemberNumber)> kill, FunctionRef<void(const std::string&)> tell) {
+    std::vector<Wish> wishes;
+    {
+      const std::lock_guard lock(mutex_);
+      wishes.swap(wishes_);
+    }
+    for (const Wish& wish : wishes) {
+      if (wish.kill) kill(*wish.kill);
+      if (!wish.tell.empty()) tell(wish.tell);
+    }
   }
 
  private:
+  struct Wish {
+    std::optional<MemberNumber> kill = {};
+    std::string tell = {};
+  };
+
   void wish(Wish wish) {
     const std::lock_guard lock(mutex_);
     wishes_.push_back(std::move(wish));
@@ -64,8 +76,8 @@ Registered JobMaster::known() {
   return impl_->server().known();
 }
 
-std::vector<JobMaster::Wish> JobMaster::take_wishes() {
-  return impl_->take_wishes();
+void JobMaster::fulfil_wishes(FunctionRef<void(MemberNumber)> kill, FunctionRef<void(const std::string&)> tell) {
+  impl_->fulfil_wishes(kill, tell);
 }
 
 }  // namespace stretto

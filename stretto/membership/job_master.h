@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/function_ref.h"
 #include "stretto/membership/views/view.h"
 #include "stretto/transport/hosts/hello.h"
 
@@ -35,13 +35,9 @@ class JobMaster {
   /// The register as it is now.
   Registered known();
 
-  /// A thing that the owner is to do.
-  struct Wish {
-    std::optional<MemberNumber> kill = {};  ///< end that process, which the others go on without
-    std::string tell = {};                  ///< or a line for a person to read
-  };
-  /// The wishes since the last call: to be asked for about ten times a second.
-  std::vector<Wish> take_wishes();
+  /// Has the owner do what has come up since the last call, about ten times a second: `kill` ends the process of a
+  /// member that the others go on without, `tell` is given a line for a person to read.
+  void fulfil_wishes(FunctionRef<void(MemberNumber)> kill, FunctionRef<void(const std::string&)> tell);
 
  private:
   class Impl;

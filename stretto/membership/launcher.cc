@@ -230,10 +230,8 @@ void Launcher::watch_once() {
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   processes_.attend();
   if (master_) {
-    for (const JobMaster::Wish& wish : master_->take_wishes()) {
-      if (wish.kill) kill_member(*wish.kill);
-      if (!wish.tell.empty()) say(wish.tell);
-    }
+    master_->fulfil_wishes([this](MemberNumber number) { kill_member(number); },
+                           [this](const std::string& line) { say(line); });
   }
   if (clock_.now() >= tick_at_) {
     tick_at_ = clock_.now() + kTick;
