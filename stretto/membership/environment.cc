@@ -37,7 +37,7 @@ constexpr const char* kMpirunJob[] = {"PMIX_NAMESPACE"};
 constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 // By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
-// `stretto run` sets torchrun's, which whoever starts ranks inside its job sets anew, the name of the job among them.
+// `stretto run` sets torchrun's: a launcher inside its job sets these anew, the name of the job among them.
 constexpr Starter kStarters[] = {
     {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, true, "STRETTO_MEETING"},
     {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true, "TORCHELASTIC_RUN_ID", kRunIdBegins},

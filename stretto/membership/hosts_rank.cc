@@ -82,11 +82,11 @@ class RankAcrossHosts final : public PartOfJob {
         told_(memory_, *roster_.control),
         news_(memory_.extra(), options.ranks),
         context_(std::in_place, memory_, transport_, *roster_.control, news_,
-                 [this](const RankMessage& message) { hear(message); }),
+                 [this](const RankMessage& message) { said_.hear(message); }),
         speaker_(*network_, roster_, memory_, news_, rank_, liveness, [this](const Error& why) { lose(why); }) {}
   ~RankAcrossHosts() override {
     if (left_) return;
-    if (complaint_) memory_.say_why(place_, complaint_->text);
+    if (said_.complaint) memory_.say_why(place_, said_.complaint->text);
     memory_.mark_lost(place_, kFailed);
     speaker_.leave();
   }
@@ -126,7 +126,7 @@ JobResult RankAcrossHosts::leave(Duration limit) {
   context_.reset();  // its helper thread ends
   carrier_.leave();
   memory_.leave(place_);
-  roster_.control->report(report_);
+  roster_.control->report(said_.report);
   speaker_.leave();
   roster_.control->leave();
   left_ = true;

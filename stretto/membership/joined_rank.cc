@@ -35,10 +35,10 @@ class RankOfHost final : public PartOfJob {
       : rank_(options.rank),
         look_(options.look),
         meeting_(std::move(meeting)),
-        context_(std::in_place, meeting_.memory, rank_, [this](const RankMessage& message) { hear(message); }) {}
+        context_(std::in_place, meeting_.memory, rank_, [this](const RankMessage& message) { said_.hear(message); }) {}
   ~RankOfHost() override {
     if (left_) return;
-    if (complaint_) memory().say_why(rank_, complaint_->text);
+    if (said_.complaint) memory().say_why(rank_, said_.complaint->text);
     memory().mark_lost(rank_, kFailed);
   }
 
@@ -86,13 +86,13 @@ JobResult RankOfHost::leave(Duration limit) {
   result.exit_status.assign(static_cast<std::size_t>(ranks), 0);
   result.reports.resize(static_cast<std::size_t>(ranks));
   context_.reset();  // its helper thread ends
-  if (rank_ != 0) write_message(meeting_.to_first.get(), RankMessage::Kind::report, report_);
+  if (rank_ != 0) write_message(meeting_.to_first.get(), RankMessage::Kind::report, said_.report);
   memory().leave(rank_);
   left_ = true;
   meeting_.to_first.close();
   if (rank_ != 0) return result;
   listen(limit);
-  result.reports[0] = std::move(report_);
+  result.reports[0] = std::move(said_.report);
   for (int rank = 1; rank < ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     if (auto message = meeting_.from_others[at - 1].next()) result.reports[at] = std::move(message->text);
@@ -102,14 +102,6 @@ JobResult RankOfHost::leave(Duration limit) {
 }
 
 }  // namespace
-
-void PartOfJob::hear(const RankMessage& message) {
-  if (message.kind == RankMessage::Kind::report) {
-    report_ = message.text;
-  } else {
-    complaint_ = message;
-  }
-}
 
 JoinedRank::JoinedRank(std::unique_ptr<PartOfJob> part, int rank)
     : part_(std::move(part)), rank_(rank), process_(getpid()) {}
@@ -162,25 +154,20 @@ class RunOfJoinedRank {
 Result<JobResult> run_as_member(const MemberPlace& place, const RankMain& main,
                                 const std::function<void(RankContext&)>& prepare) {
   int status = 1;
-  std::string report;
-  std::optional<RankMessage> why;
-  const auto hear = [&](const RankMessage& message) {
-    if (message.kind == RankMessage::Kind::report) {
-      report = message.text;
-    } else {
-      why = message;
-    }
-  };
+  RankMessages said;
   try {
-    const auto context = make_changing_rank(
-        {.port = place.port, .token = place.token, .number = place.number, .most = place.most, .say = hear});
+    const auto context = make_changing_rank({.port = place.port,
+                                             .token = place.token,
+                                             .number = place.number,
+                                             .most = place.most,
+                                             .say = [&](const RankMessage& message) { said.hear(message); }});
     if (prepare) prepare(*context);
     status = process_status(main(*context));
   } catch (...) {
-    why = message_of_exception(static_cast<int>(place.number));
+    said.hear(message_of_exception(static_cast<int>(place.number)));
   }
-  if (status == 0) return JobResult{.exit_status = {0}, .reports = {report}};
-  if (why) std::cerr << text("stretto: ", why->text, "\n");
+  if (status == 0) return JobResult{.exit_status = {0}, .reports = {said.report}};
+  if (const auto& why = said.complaint) std::cerr << text("stretto: ", why->text, "\n");
   std::cout.flush();
   std::fflush(nullptr);
   _exit(status);  // the others notice

@@ -17,13 +17,10 @@ class PartOfJob {
   virtual RankContext& context() = 0;
   virtual JobResult leave(Duration limit) = 0;  ///< JoinedRank::leave(), once
   virtual SharedCounter& told() = 0;            ///< the counter of the job that tell_why() takes
-  const std::optional<RankMessage>& complaint() const { return complaint_; }  ///< of the rank
+  const std::optional<RankMessage>& complaint() const { return said_.complaint; }  ///< of the rank
 
  protected:
-  /// Keeps what the rank's context is told.
-  void hear(const RankMessage& message);
-  std::string report_;
-  std::optional<RankMessage> complaint_;
+  RankMessages said_;  ///< what the rank's context is told
 };
 
 /// The wait status of a rank that has not said goodbye: ended with exit status 1.

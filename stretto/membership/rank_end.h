@@ -26,6 +26,20 @@ struct RankMessage {
   std::string text;
 };
 
+/// The last messages of a rank that speaks for itself: its report, and its complaint.
+struct RankMessages {
+  std::string report = {};
+  std::optional<RankMessage> complaint = {};
+
+  void hear(const RankMessage& message) {
+    if (message.kind == RankMessage::Kind::report) {
+      report = message.text;
+    } else {
+      complaint = message;
+    }
+  }
+};
+
 /// Writes a message to the pipe of a rank. A message that no one reads any more is dropped.
 void write_message(int fd, RankMessage::Kind kind, std::string_view text);
 
