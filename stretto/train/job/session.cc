@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stretto/base/version.h"
+#include "stretto/train/job/members/run_members.h"
 #include "stretto/train/ordering/model_collectives.h"
 #include "stretto/train/recipes/ordered_gradients.h"
 #include "stretto/train/replica/arithmetic.h"
@@ -100,7 +101,7 @@ std::unique_ptr<Recipe> Session::make_recipe(World& world) {
     options.policy = options_.policy_of(world.size());
     options.seats = std::min(options.seats, world.size());
     options.places = changes().most();
-    options.place = static_cast<int>(changes().number() % static_cast<MemberNumber>(options.places));
+    options.place = place_of(changes());
   }
   return options_.recipe->make(context);
 }
