@@ -217,8 +217,11 @@ void RunningPrograms::start(int number, int rank) {
   if (job_.tag) output = output_.add(fmt::format("[rank {}] ", rank));
   std::vector<std::string> variables = environment_.of(rank);
   if (master_) {
-    const MemberPlace place{
-        .port = master_->port(), .number = static_cast<MemberNumber>(number), .most = job_.ranks, .token = token_};
+    const MemberPlace place{.port = master_->port(),
+                            .number = static_cast<MemberNumber>(number),
+                            .place = rank,
+                            .most = job_.ranks,
+                            .token = token_};
     variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
   }
   const std::vector<char*> arguments = pointers_to(job_.program), environment = pointers_to(variables);
@@ -260,10 +263,7 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   output_.pass_on();
   processes_.attend();
   if (!master_) return;
-  const auto kill_member = [this](MemberNumber number) {
-    if (const pid_t process = process_of(number); process != 0) ::kill(process, SIGKILL);
-  };
-  master_->fulfil_wishes(kill_member, [this](const std::string& line) { say(line); });
+  master_->fulfil_wishes(processes_, [this](const std::string& line) { say(line); });
 }
 
 void RunningPrograms::ended(int number, int wait_status) {
@@ -274,7 +274,10 @@ void RunningPrograms::ended(int number, int wait_status) {
   if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(number)));
   if (status == 0 || over()) return;
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
-  if (master_ && (master_->known().end == JobEnd::done || go_on_without(number, status, fate))) return;
+  if (master_ && master_->known().end == JobEnd::done) {
+    return say(fmt::format("{} is lost: {}; the others have reached the end", name_of(number), fate.to_string()));
+  }
+  if (master_ && go_on_without(number, status, fate)) return;
   say(fmt::format("{} of {}: {}{}", name_of(number), job_.ranks, fate.to_string(), consequence_of_loss()));
   fail(status);
 }

@@ -16,6 +16,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/hosts/bulletin.h"
+#include "stretto/membership/views/member_place.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -23,7 +24,26 @@ using namespace nb::literals;
 namespace stretto::python {
 
 PyJob::PyJob(const JoinOptions& options)
-    : rank_(options.rank), ranks_(options.ranks), joined_(join_job(options).or_throw()) {}
+    : rank_(options.rank),
+      ranks_(options.ranks),
+      members_change_(options.member != nullptr),
+      joined_(join_job(options).or_throw()) {}
+
+int PyJob::rank() {
+  look_at_world();
+  return rank_;
+}
+
+int PyJob::ranks() {
+  look_at_world();
+  return ranks_;
+}
+
+void PyJob::look_at_world() {
+  if (!members_change_ || left_) return;
+  rank_ = context().rank();
+  ranks_ = context().size();
+}
 
 RankContext& PyJob::context() {
   if (left_) throw UsageError("this process has left its job: expected nothing more after shutdown()");
@@ -44,7 +64,7 @@ void PyJob::end_parts() {
 void PyJob::abandon(const std::string& why) {
   if (left_) return;
   end_parts();
-  if (!why.empty()) joined_->context().complain({Errc::aborted, why, rank_});
+  if (!why.empty() && !members_change_) joined_->context().complain({Errc::aborted, why, rank_});
   left_ = true;
   joined_.reset();
 }
@@ -114,8 +134,15 @@ void bind_job(nb::module_& module) {
       .def_ro("ranks", &JoinOptions::ranks, "Ranks of the job.")
       .def_ro("job", &JoinOptions::job, "The job's name, the same on all its ranks.")
       .def_prop_ro(
+          "members_change", [](const JoinOptions& self) { return self.member != nullptr; },
+          "Whether members of the job may come and be lost: then `rank` is the number by which the job knows this "
+          "process, and there are `ranks` at a time at most.")
+      .def_prop_ro(
           "several_hosts", [](const JoinOptions& self) { return self.bulletin != nullptr; },
           "Whether the ranks meet by the network.");
+  module.def(
+      "is_member", [] { return member_place().has_value(); },
+      "Whether `stretto run --ranks MIN:MAX` has started this process.");
   module.def("find_place", &join_options_by_environment,
              "The place that a launcher has put into the environment, or that of a process alone.");
   nb::class_<PyJob>(module, "Job", "This process's rank of a job.")
@@ -135,10 +162,14 @@ void bind_job(nb::module_& module) {
           "Meets the other ranks of the job, each a process of its own, within `timeout` seconds. `liveness`, in "
           "seconds, "
           "and `between`: as those of init(); left open as the environment says.")
-      .def_prop_ro("rank", &PyJob::rank, "This rank's number, 0 … ranks − 1.")
-      .def_prop_ro("ranks", &PyJob::ranks, "Ranks of the job.")
-      .def_prop_ro("local_rank", &PyJob::local_rank, "This rank's number among those of its host.")
-      .def_prop_ro("local_ranks", &PyJob::local_ranks, "Ranks of this host.")
+      .def_prop_ro("rank", &PyJob::rank, nb::call_guard<Unlocked>(),
+                   "This rank's number, 0 … ranks − 1; this and the next three of the present members, where they "
+                   "change.")
+      .def_prop_ro("ranks", &PyJob::ranks, nb::call_guard<Unlocked>(), "Ranks of the job.")
+      .def_prop_ro("local_rank", &PyJob::local_rank, nb::call_guard<Unlocked>(),
+                   "This rank's number among those of its host.")
+      .def_prop_ro("local_ranks", &PyJob::local_ranks, nb::call_guard<Unlocked>(), "Ranks of this host.")
+      .def_prop_ro("members_change", &PyJob::members_change, "Whether members of the job may come and be lost.")
       .def("leave", &PyJob::leave, nb::call_guard<Unlocked>(), "Says goodbye to the other ranks.")
       .def("abandon", &PyJob::abandon, nb::call_guard<Unlocked>(), "why"_a,
            "Goes without a goodbye: the other ranks hear why, or that this one is lost where `why` is empty.");

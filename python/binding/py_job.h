@@ -19,8 +19,11 @@ class PyJob {
   /// Meets the other ranks; the lock is not held.
   explicit PyJob(const JoinOptions& options);
 
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  /// Where members of the job change rank() and ranks() are of the present world, into which they let this process, as
+  /// all do that asks the context for its world; after leave() of the last one.
+  int rank();
+  int ranks();
+  bool members_change() const { return members_change_; }
   int local_rank() { return context().local_rank(); }
   int local_ranks() { return context().local_size(); }
   /// Throws UsageError after leave().
@@ -37,8 +40,11 @@ class PyJob {
  private:
   void end_parts();
 
-  const int rank_;
-  const int ranks_;
+  void look_at_world();
+
+  int rank_;
+  int ranks_;
+  const bool members_change_;
   std::optional<JoinedRank> joined_;
   std::map<const void*, std::function<void()>> parts_;  // what needs the job as long as it is there
   bool left_ = false;

@@ -77,31 +77,85 @@ void bind_memory(nb::module_& module) {
 
 PyLoop::PyLoop(ReplicaObject calls, std::shared_ptr<PyJob> job, PyModel model, const DistributedOptions& options,
                Duration silence)
-    : job_(std::move(job)), replica_(std::move(model), calls), calls_(replica_.calls()) {
+    : job_(std::move(job)),
+      options_(overridden(options, loop_environment())),
+      silence_(silence),
+      replica_(std::move(model), calls),
+      calls_(replica_.calls()) {
+  if (!job_->members_change()) {
+    const PyReplica::Calls scope(replica_, calls);
+    const Unlocked unlocked;
+    open();
+  }
+  job_->add_part(this, [this] { close(); });
+}
+
+// Where members change the rank comes to its job here, so that the others do not wait for it before.
+void PyLoop::open() {
+  loop_.emplace(job_->context(), replica_, options_, hooks(silence_));
+  if (tells_rounds_) tell_rounds();
+}
+
+void PyLoop::begin(ReplicaObject calls) {
+  const Busy busy(*this);
   const PyReplica::Calls scope(replica_, calls);
   const Unlocked unlocked;
-  loop_.emplace(job_->context(), replica_, options, hooks(silence));
-  job_->add_part(this, [this] { close(); });
+  if (!loop_) open();
+  loop_->begin();
+}
+
+bool PyLoop::averages_gradients() {
+  if (loop_) return loop_->session().recipe().averages_gradients();
+  const std::string name = options_.algorithm.substr(0, options_.algorithm.find(':'));
+  const RecipeInfo* const recipe = find_recipe(name);
+  if (recipe == nullptr) (void)parse_algorithm(options_.algorithm, 1);  // says what there is
+  return recipe == nullptr || !moves_own_weights(*recipe);
 }
 
 LoopHooks PyLoop::hooks(Duration silence) {
   return {
       .take_counts = [this] { return take_counts(); },
-      .counted = [this](const LoopCounts& sum) { counted(sum); },
+      .counted = [this](const LoopCounts& sum, int ranks) { counted(sum, ranks); },
       .tell_ranks = [this] { return calls_.ask<std::vector<std::uint64_t>>("tell_ranks"); },
       .hear_ranks = [this](const std::vector<std::vector<std::uint64_t>>& words) { calls_.ask("hear_ranks", words); },
+      .members =
+          [this](const NewMembers& now) { calls_.ask("members", now.rank, now.ranks, now.joined, now.lost, now.left); },
+      .describe_state = [this] { return calls_.ask<std::string>("describe_state"); },
+      .state = [this] { return calls_.ask_bytes("shared_state"); },
+      .take_state = [this](const std::string& state) { calls_.give_bytes("set_shared_state", state); },
       .look = look_for_signals,
       .tell = [this](const std::string& line) { calls_.ask("tell", line); },
       .silence = silence};
 }
 
 OwnLoop& PyLoop::loop() {
-  if (!loop_)
+  if (closed_) {
     throw UsageError("the optimizer is closed: its job is over, or a later one of this process has its parameters");
+  }
+  if (!loop_) throw UsageError("the optimizer has not begun: expected its first zero_grad(), or step()");
   return *loop_;
 }
 
+void PyLoop::make_pool(const PlanOptions& plan) {
+  if (pool_ != nullptr) throw UsageError("a second Sampler over one pool: expected one, with all epochs");
+  Session& session = loop().session();
+  PlanOptions made = plan;
+  made.ranks = session.most_ranks();
+  made.seed += loop().environment().seed;
+  batches_.emplace(job_->context(), session.meeting());
+  pool_ = batches_->make(session.driver(), made, Sharing::shared);
+}
+
+std::optional<Batch> PyLoop::next_batch() {
+  (void)loop();
+  STRETTO_CHECK(pool_ != nullptr, "no pool has been made");
+  pool_->look_again();
+  return pool_->next();
+}
+
 void PyLoop::tell_rounds() {
+  tells_rounds_ = true;
+  if (!loop_ && !closed_) return;
   loop().on_round([this](const RoundResult& result) {
     const RoundHeader& header = *result.header;
     calls_.ask("round", loop().rounds_before() + result.round, result.policy.to_string(), header.batches,
@@ -113,13 +167,16 @@ void PyLoop::count(int number) {
   ++counts_.at(static_cast<std::size_t>(number));
 }
 
-void PyLoop::counted(const LoopCounts& sum) {
+void PyLoop::counted(const LoopCounts& sum, int ranks) {
   if (sum == LoopCounts{}) return;
-  calls_.ask("counted", std::vector<std::int64_t>(sum.begin(), sum.end()));
+  calls_.ask("counted", std::vector<std::int64_t>(sum.begin(), sum.end()), ranks);
 }
 
 void PyLoop::close() {
+  closed_ = true;
   if (loop_) last_report_ = loop_->report_json();
+  pool_.reset();
+  batches_.reset();
   loop_.reset();
 }
 
@@ -191,9 +248,9 @@ void bind_loop(nb::module_& module) {
           "used", [](const std::shared_ptr<PyLoop>& self) { return Memory(self->replica().used_flags(), self); },
           "One byte a trained parameter: whether it has a gradient.")
       .def(
-          "begin",
-          [](PyLoop& self, ReplicaObject calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.begin(); }); },
-          "calls"_a, "Meets the other ranks; all begin with rank 0's weights and optimizer.")
+          "begin", [](PyLoop& self, ReplicaObject calls) { self.begin(calls); }, "calls"_a,
+          "Meets the other ranks; all begin with rank 0's weights and optimizer. Where members of the job change and "
+          "others have begun, with theirs.")
       .def(
           "zero_grad",
           [](PyLoop& self, ReplicaObject calls) {
@@ -209,18 +266,54 @@ void bind_loop(nb::module_& module) {
           "calls"_a, "In the backward pass: hands over the gradients of the next bucket, which are complete.")
       .def(
           "step",
-          [](PyLoop& self, ReplicaObject calls, std::uint64_t samples) {
+          [](PyLoop& self, ReplicaObject calls, std::uint64_t samples, std::uint64_t batches) {
             self.replica().keep_gradients(true);
-            return self.with_calls(calls, [&](OwnLoop& loop) { return loop.step(samples); });
+            return self.with_calls(calls, [&](OwnLoop& loop) { return loop.step(samples, batches); });
           },
-          "calls"_a, "samples"_a, "Hands over the gradients; returns how many rounds were applied.")
+          "calls"_a, "samples"_a, "batches"_a,
+          "Hands over the gradients of so many batches; returns how many rounds were applied.")
       .def(
           "drop",
-          [](PyLoop& self, ReplicaObject calls) {
+          [](PyLoop& self, ReplicaObject calls, std::uint64_t batches) {
             self.replica().keep_gradients(true);
-            return self.with_calls(calls, [&](OwnLoop& loop) { return loop.pass(); });
+            return self.with_calls(calls, [&](OwnLoop& loop) { return loop.pass(batches); });
           },
-          "calls"_a, "Meets the others without the batch; returns how many rounds were applied.")
+          "calls"_a, "batches"_a, "Meets the others without these batches; returns how many rounds were applied.")
+      .def(
+          "make_pool",
+          [](PyLoop& self, ReplicaObject calls, std::uint64_t samples, int batch, std::uint64_t epochs,
+             std::uint64_t seed, std::vector<std::uint32_t> lengths) {
+            PlanOptions plan{.samples = samples, .batch = batch, .epochs = epochs, .seed = seed};
+            plan.bucketed = !lengths.empty();
+            plan.lengths = std::move(lengths);
+            self.with_calls(calls, [&](OwnLoop&) { self.make_pool(plan); });
+          },
+          "calls"_a, "samples"_a, "batch"_a, "epochs"_a, "seed"_a, "lengths"_a,
+          "The job's pool of batches: once, the same on every rank. `lengths`: batches are of samples of similar "
+          "length.")
+      .def(
+          "next_batch",
+          [](PyLoop& self, ReplicaObject calls) -> std::optional<std::pair<std::uint64_t, std::vector<std::uint64_t>>> {
+            auto batch = self.with_calls(calls, [&](OwnLoop&) { return self.next_batch(); });
+            if (!batch) return std::nullopt;
+            return std::pair(batch->epoch, std::vector<std::uint64_t>(batch->samples.begin(), batch->samples.end()));
+          },
+          "calls"_a,
+          "The next batch of the pool: its epoch and its samples. None: there is none, unless drain() says that some "
+          "may "
+          "have come back.")
+      .def(
+          "drain",
+          [](PyLoop& self, ReplicaObject calls) {
+            return self.with_calls(calls, [](OwnLoop& loop) { return loop.drain(); });
+          },
+          "calls"_a,
+          "Where members change, on a rank that has no batch: returns after the last round; False: members have "
+          "changed, "
+          "and batches of those that are lost may have come back.")
+      .def(
+          "drop_batches", [](PyLoop& self, std::uint64_t batches) { self.loop().drop_batches(batches); }, "batches"_a,
+          "So many batches of the pool that were drawn are handed over by no step: they count as used.")
       .def(
           "finish",
           [](PyLoop& self, ReplicaObject calls, bool others_go_on) {
@@ -257,19 +350,20 @@ void bind_loop(nb::module_& module) {
           },
           "What has been counted since the last deposit, which no deposit brings along any more.")
       .def_prop_ro(
-          "overlaps", [](PyLoop& self) { return self.loop().options().overlap; },
+          "overlaps", [](PyLoop& self) { return self.options().overlap; },
           "Whether buckets of gradients are handed over in the backward pass.")
+      .def_prop_ro("averages_gradients", &PyLoop::averages_gradients,
+                   "Whether all ranks move their weights by the same gradients.")
       .def_prop_ro(
-          "averages_gradients", [](PyLoop& self) { return self.loop().session().recipe().averages_gradients(); },
-          "Whether all ranks move their weights by the same gradients.")
+          "rounds", [](PyLoop& self) { return self.has_begun() ? self.loop().rounds() : 0; }, "Rounds applied so far.")
       .def_prop_ro(
-          "rounds", [](PyLoop& self) { return self.loop().rounds(); }, "Rounds applied so far.")
+          "applied", [](PyLoop& self) { return self.has_begun() ? self.loop().applied() : 0; },
+          "Batches applied so far.")
       .def_prop_ro(
-          "applied", [](PyLoop& self) { return self.loop().applied(); }, "Batches applied so far.")
+          "steps", [](PyLoop& self) { return self.has_begun() ? self.loop().steps() : 0; },
+          "Steps of this rank so far.")
       .def_prop_ro(
-          "steps", [](PyLoop& self) { return self.loop().steps(); }, "Steps of this rank so far.")
-      .def_prop_ro(
-          "ended", [](PyLoop& self) { return self.closed() || self.loop().ended(); },
+          "ended", [](PyLoop& self) { return self.has_begun() && (self.closed() || self.loop().ended()); },
           "Whether nothing is left to finish.")
       .def_prop_ro(
           "identical", [](PyLoop& self) { return self.loop().identical(); },

@@ -14,6 +14,7 @@
 #include "python/binding/py_job.h"
 #include "python/binding/py_replica.h"
 #include "stretto/base/error.h"
+#include "stretto/train/loop/loop_batches.h"
 #include "stretto/train/loop/own_loop.h"
 
 namespace stretto::python {
@@ -44,20 +45,31 @@ class PyLoop {
   PyLoop& operator=(const PyLoop&) = delete;
 
   PyReplica& replica() { return replica_; }
-  /// Throws UsageError after close(), which also the end of the job calls.
+  /// Joins the loops of the other ranks. Lock held; as with_calls().
+  void begin(ReplicaObject calls);
+  /// Throws UsageError before begin(), and after close(), which also the end of the job calls.
   OwnLoop& loop();
-  bool closed() const { return !loop_; }
+  /// Where members change, before begin(): there is no loop yet.
+  bool has_begun() const { return closed_ || loop_; }
+  bool closed() const { return closed_; }
+  /// As the environment wants them, also before begin().
+  const DistributedOptions& options() const { return options_; }
+  bool averages_gradients();
   const std::shared_ptr<PyJob>& job() const { return job_; }
 
   /// From now on `round(…)` is called for each round: its number, policy, batches, samples, contributors, ranks that
   /// had arrived, and staleness.
   void tell_rounds();
+  /// The batches of the job's pool; every rank, once, after begin(), with the same plan.
+  void make_pool(const PlanOptions& plan);
+  /// The next batch; nothing: there is none, unless look_again() and drain() say so.
+  std::optional<Batch> next_batch();
   /// One more of what `number` stands for, below 8: the next deposit brings it along (RoundListener::take_counts()).
   void count(int number);
   LoopCounts take_counts() { return std::exchange(counts_, {}); }
 
   /// OwnLoop::report_json(); after close() as it was then.
-  std::string report() const { return loop_ ? loop_->report_json() : last_report_; }
+  std::string report() { return closed_ ? last_report_ : loop().report_json(); }
   /// Drops everything that needs the job. What is not finished is aborted.
   void close();
 
@@ -92,14 +104,21 @@ class PyLoop {
   };
 
   LoopHooks hooks(Duration silence);
-  void counted(const LoopCounts& sum);
+  void counted(const LoopCounts& sum, int ranks);
+  void open();
 
   const std::shared_ptr<PyJob> job_;
+  const DistributedOptions options_;
+  const Duration silence_;
   PyReplica replica_;
   const PythonPart& calls_;  // the replica's
   bool busy_ = false;
   LoopCounts counts_{};  // since the last deposit
   std::optional<OwnLoop> loop_;
+  std::optional<LoopBatches> batches_;  // ends before loop_
+  std::shared_ptr<BatchPool> pool_;
+  bool tells_rounds_ = false;
+  bool closed_ = false;
   std::string last_report_;
 };
 

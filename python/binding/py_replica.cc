@@ -137,6 +137,12 @@ void PyReplica::attach_own() {
   call_attach(kOwn);
 }
 
+void PyReplica::detach() {
+  calls_.ask("detach");
+  attached_ = kOwn;
+  sets_.clear();
+}
+
 void PyReplica::hand_over() {
   const int bucket = next_bucket_++;
   const auto b = static_cast<std::size_t>(bucket);
@@ -261,14 +267,11 @@ void PyReplica::share_buffers(const std::vector<std::string>& of_ranks) {
 }
 
 std::string PyReplica::optimizer_state() {
-  return with_python([&] {
-    const auto state = nb::cast<nb::bytes>(calls_.call("state"));
-    return std::string(state.c_str(), state.size());
-  });
+  return calls_.ask_bytes("state");
 }
 
 void PyReplica::set_optimizer_state(const std::string& state) {
-  with_python([&] { calls_.call("set_state", nb::bytes(state.data(), state.size())); });
+  calls_.give_bytes("set_state", state);
 }
 
 std::vector<PyReplica::Buffer> PyReplica::optimizer_arrays() {

@@ -76,6 +76,7 @@ class PyReplica final : public Replica, private LocalBuffers {
   const std::vector<BucketSpec>& parameter_buckets() const override { return plan_.buckets; }
   void attach(int set, Memory memory) override;
   void attach_own() override;
+  void detach() override;
   void on_bucket_ready(std::function<void(int)> ready) override { ready_ = std::move(ready); }
   void end_backward() override;
   int num_trained() const override { return static_cast<int>(trained_.size()); }

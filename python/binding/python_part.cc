@@ -13,6 +13,17 @@ PythonPart::PythonPart(ReplicaObject object) : weak_(nb::weakref(object)) {
   });
 }
 
+std::string PythonPart::ask_bytes(Method method) const {
+  return with_python([&] {
+    const auto bytes = nb::cast<nb::bytes>(call(method));
+    return std::string(bytes.c_str(), bytes.size());
+  });
+}
+
+void PythonPart::give_bytes(Method method, const std::string& bytes) const {
+  with_python([&] { call(method, nb::bytes(bytes.data(), bytes.size())); });
+}
+
 nb::object PythonPart::object() const {
   nb::object object = now_ ? nb::borrow(now_) : weak_();
   if (object.is_none()) throw UsageError("an optimizer is gone that was not finished: expected finish(), or join()");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -21,16 +22,21 @@ inline constexpr auto kMethods = std::to_array<std::string_view>({
     "counted",
     "counts",
     "describe_buffers",
+    "describe_state",
+    "detach",
     "floating_buffers",
     "forget",
     "hear_ranks",
+    "members",
     "moments",
     "options",
     "others",
     "round",
+    "set_shared_state",
     "set_state",
     "sgd_rule",
     "share_buffers",
+    "shared_state",
     "show_weights",
     "state",
     "state_arrays",
@@ -81,6 +87,10 @@ class PythonPart {
       if constexpr (!std::is_void_v<Result>) return nanobind::cast<Result>(result);
     });
   }
+
+  /// ask() of a method that returns bytes, or takes them.
+  std::string ask_bytes(Method method) const;
+  void give_bytes(Method method, const std::string& bytes) const;
 
  private:
   nanobind::object object() const;

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from stretto._optimizer import Optimizer
     from stretto._report import Report
     from stretto._rounds import Round
+    from stretto._sampler import Sampler
     from stretto._spawn import spawn
 
 __version__: str = _version()
 
 __all__ = [
-    "Aborted", "Comparison", "Diverged", "Error", "Optimizer", "RankLost", "Report", "Round", "Timeout", "UsageError",
-    "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "local_rank", "local_size", "rank",
-    "shutdown", "size", "spawn",
+    "Aborted", "Comparison", "Diverged", "Error", "Optimizer", "RankLost", "Report", "Round", "Sampler", "Timeout",
+    "UsageError", "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "local_rank",
+    "local_size", "rank", "shutdown", "size", "spawn",
 ]
 
 
@@ -38,6 +39,7 @@ _LATER = {
     "Optimizer": "stretto._optimizer",
     "Report": "stretto._report",
     "Round": "stretto._rounds",
+    "Sampler": "stretto._sampler",
     "allreduce": "stretto._collectives",
     "attach": "stretto._ddp",
     "barrier": "stretto._collectives",

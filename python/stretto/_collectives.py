@@ -43,10 +43,10 @@ def allreduce(tensor: Array, op: Literal["sum", "min", "max", "bit_and"] = "sum"
 
 def broadcast(tensor: Array, src: int = 0) -> Array:
     """Rank `src`'s tensor: a new one on each rank. Arguments and errors as allreduce()."""
+    ours = _current()
     if not isinstance(src, int) or not 0 <= src < _job.size():
         raise UsageError(f"broadcast(src={src!r}) on {_job.size()} ranks: expected a rank from 0 to {_job.size() - 1}")
     result = _Copy(tensor, "broadcast")
-    ours = _current()
     ours.agree(f"broadcast(src={src}) of {result.description}")
     ours.broadcast(src, result.address, result.bytes)
     return result.array  # type: ignore[no-any-return]
@@ -101,6 +101,7 @@ class _Collectives:
     """Those of this process's job, until it leaves."""
 
     def __init__(self) -> None:
+        _job.require_fixed("a collective of one's own")
         self._core = _core.Collectives(_job.current())
         self._busy = False
         _job.add(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import operator
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 
-from stretto import _checks, _device
+from stretto import _checks, _device, _states
 from stretto._checks import TYPES, is_dense
 from stretto._device import Staging
 from stretto._errors import UsageError
@@ -254,15 +253,13 @@ class Contents:
     def state(self) -> bytes:
         if not self.optimizer.state:
             return b""
-        stream = io.BytesIO()
-        torch.save(self.optimizer.state_dict(), stream)
-        return stream.getvalue()
+        return _states.encoded(self.optimizer.state_dict())
 
     def set_state(self, state: bytes) -> None:
         if not state:
             self.optimizer.state.clear()
             return
-        self.optimizer.load_state_dict(torch.load(io.BytesIO(state), map_location="cpu", weights_only=True))
+        self.optimizer.load_state_dict(_states.decoded(state))
 
     def _state(self) -> Iterator[tuple[int, str, Any]]:
         """What the optimizer keeps of each parameter, by the parameter's number and its own name."""

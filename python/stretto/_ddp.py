@@ -82,6 +82,7 @@ def attach(ddp: DistributedDataParallel, optimizer: Optimizer) -> None:
         raise UsageError(f"attach(…, {type(optimizer).__name__}): expected the stretto.Optimizer of the model")
     if isinstance(ddp, AttachedDistributedDataParallel):
         raise UsageError("attach() of a DistributedDataParallel that is attached already: expected one attach()")
+    _job.require_fixed("attach()")
     _require_parameters(ddp, optimizer)
     _require_all_ranks(ddp)
     _require_no_waits(ddp)

@@ -34,6 +34,7 @@ class _State:
     """The job of this process. One in a process; one thread."""
 
     job: _core.Job | None = None
+    number = 0  # by which the job knows this process
     pid = 0
     left = False
     parts: list[Callable[[], _Part | None]] = []  # in the order in which they were made; None: it is no more
@@ -58,6 +59,9 @@ def init(
     by the store of that group or of torchrun, or at STRETTO_MEETING=host:port, an address of rank 0's host.
     `timeout`: seconds for the last rank to come; 60 on one host, 300 on several.
 
+    Under `stretto run --ranks MIN:MAX`, where ranks may be lost and others come later, this meets nobody: a process
+    comes to the others with rank(), size(), or the first step of its Optimizer, and they wait for it from then on.
+
     Of ranks on several hosts, alike on all: `liveness`, seconds, at least 1, after which a host is lost of which
     nothing comes (STRETTO_LIVENESS, or 10); `between`, what moves messages between hosts (STRETTO_BETWEEN, or "tcp").
 
@@ -66,7 +70,7 @@ def init(
     """
     if _state.job is not None:
         _require_same_process()
-        if rank not in (None, _state.job.rank) or ranks not in (None, _state.job.ranks):
+        if (rank, ranks) != (None, None) and (rank, ranks) != (_state.job.rank, _state.job.ranks):
             raise UsageError(
                 f"init(rank={rank}, ranks={ranks}) in a process that is rank {_state.job.rank} of {_state.job.ranks}: "
                 "expected one init(), before the first Optimizer"
@@ -79,7 +83,15 @@ def init(
     if (rank is None) != (ranks is None):
         raise UsageError(f"init(rank={rank}, ranks={ranks}): expected both, or neither")
     if rank is not None and ranks is not None:
+        if _core.is_member():
+            raise UsageError(
+                f"init(rank={rank}, ranks={ranks}) under `stretto run --ranks MIN:MAX`, whose members have no rank "
+                "before they are let in: expected init() alone"
+            )
         place = _core.Place(rank, ranks, _name_of_job())
+    elif _core.is_member():
+        place = _core.find_place()
+        _process_group.warn_of_groups()
     else:
         place = _process_group.find_place(60.0 if timeout is None else timeout) or _place_by_environment()
     if timeout is None:
@@ -89,11 +101,12 @@ def init(
     except Timeout as error:
         error.args = (f"{error}{_process_group.hint_at_hosts()}",)
         raise
+    _state.number = place.rank
     _state.pid = os.getpid()
     atexit.register(_core.close_interpreter)  # after shutdown(): the last that is registered comes first
     atexit.register(shutdown)
     _install_hook()
-    if place.rank == 0 and place.ranks > 1:
+    if place.rank == 0 and place.ranks > 1 and not place.members_change:
         logger.info("%d ranks have met", place.ranks)
 
 
@@ -119,8 +132,30 @@ def current() -> _core.Job:
     return _state.job
 
 
+def alone() -> bool:
+    """Whether this process has no other ranks, now or later. Joins the job."""
+    job = current()
+    return not job.members_change and job.ranks == 1
+
+
+def number() -> int:
+    """That by which the job knows this process as long as it lives: where members do not change, its rank."""
+    return _state.number
+
+
+def require_fixed(what: str) -> None:
+    """Raises UsageError for a call that cannot be made where members of the job change. Joins the job."""
+    if current().members_change:
+        raise UsageError(f"{what} where members of the job change (stretto run --ranks MIN:MAX): not yet")
+
+
 def rank() -> int:
-    """This process's number among the ranks of its job, 0 … size() − 1. Joins the job."""
+    """This process's number among the ranks of its job, 0 … size() − 1. Joins the job.
+
+    Where members of the job change (`stretto run --ranks MIN:MAX`) this and size() are those of the present members:
+    a copy kept from the start goes stale. A process that comes later is let in by them, and the others then wait for
+    its first step.
+    """
     return current().rank
 
 
@@ -131,7 +166,8 @@ def size() -> int:
 
 def local_rank() -> int:
     """This process's number among the ranks of its host, 0 … local_size() − 1: to choose a GPU by, by any launcher.
-    Joins the job."""
+    Joins the job. Where members of the job change it stays this process's, below the number of members at a time, and
+    nobody waits for one that asks."""
     return current().local_rank
 
 
@@ -169,7 +205,7 @@ def add(part: _Part) -> None:
     """
     _state.trains.add(threading.current_thread())
     kept = [earlier for earlier in _state.parts if earlier() is not None]
-    _state.parts = [*kept, weakref.ref(part) if current().ranks == 1 else lambda: part]
+    _state.parts = [*kept, weakref.ref(part) if alone() else lambda: part]
 
 
 def remove(part: _Part) -> None:
@@ -197,7 +233,7 @@ def fail(error: BaseException) -> None:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     for part in _take_parts():
         part._abort(why)
-    of_another = isinstance(error, Error) and error.rank not in (None, job.rank)
+    of_another = isinstance(error, Error) and not job.members_change and error.rank not in (None, job.rank)
     job.abandon("" if of_another else why)  # that rank has been heard, or is seen to be lost
 
 

@@ -17,6 +17,7 @@ from stretto._errors import Error, UsageError
 from stretto._report import Report
 from stretto._rounds import Round
 from stretto._schedulers import Schedulers
+from stretto._states import Stateful
 from stretto._tensors import Tensors
 
 
@@ -106,6 +107,10 @@ class Optimizer(torch.optim.Optimizer):
             raise UsageError(f"bucket_mb {bucket_mb!r}: expected a positive number of MiB")
         _take_over(optimizer)
         _checks.check_not_shared(optimizer, _not_finished())
+        if _not_finished():
+            _job.require_fixed("a second optimizer")
+        if overlap:
+            _job.require_fixed("overlap=True")
         self._inner = optimizer
         self._constructed = False
         super().__init__(optimizer.param_groups, getattr(optimizer, "defaults", {}))  # for its hooks alone
@@ -144,25 +149,38 @@ class Optimizer(torch.optim.Optimizer):
             torch.backends.cpu.get_cpu_capability(),
             torch.get_num_threads(),
         )
-        if self._tensors.staging is not None and self._job.rank == 0:
+        if self._tensors.staging is not None and _job.number() == 0:
             self._tensors.staging.tell()
-        self._tensors.lay_out(self._loop, watches_clipping=self._job.ranks > 1 and self._job.rank == 0)
-        self._schedulers = Schedulers([self, optimizer], self._loop, self._job.ranks)
+        several = not _job.alone()
+        self._tensors.lay_out(self._loop, watches_clipping=several and _job.number() == 0)
+        self._schedulers = Schedulers([self, optimizer], self._loop, several)
         self._tensors.schedulers = self._schedulers
         self._tensors.silence = self._silence
-        self._watch = CollectiveWatch(self._job.rank, self._silence)
+        self._watch = CollectiveWatch(_job.number(), self._silence)
         self._last_rounds = 0
+        self._batches = 0  # of the job's pool that steps have handed over, or that count so
+        self._drawn = 0  # of the same, by a Sampler
+        self._begun = False
         self._stepped = False
         self._met = False
+        if not self._job.members_change:
+            self._begin()
+        _job.add(self)
+        if not several:
+            weakref.finalize(self, _dropped.append, (self._loop, self._tensors)).atexit = False
+
+    def _begin(self) -> None:
+        """Meets the other ranks, the first time. Where members change that is before the first batch, when schedulers
+        and registered states are there, too: the others wait for this rank from then on."""
+        if self._begun:
+            return
+        self._begun = True
         try:
             self._loop.begin(self._tensors)
             self._tensors.take_back()
         except BaseException:
             self._loop.close()  # while the job is there
             raise
-        _job.add(self)
-        if self._job.ranks == 1:
-            weakref.finalize(self, _dropped.append, (self._loop, self._tensors)).atexit = False
 
     # ---- what torch.optim.Optimizer has ----
 
@@ -252,23 +270,28 @@ class Optimizer(torch.optim.Optimizer):
         if self._met or self._loop.ended:
             super().zero_grad(set_to_none)
             return
+        self._begin()
         self._tensors.refuse_in_graphs("zero_grad()")
         self._tensors.clear(set_to_none)
         self._loop.zero_grad(self._tensors)
         self._tensors.take_back()
 
-    def step(self, closure: Callable[[], Any] | None = None, *, samples: int = 1) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, *, samples: int = 1, batches: int = 1) -> Any:
         """Hands over the gradients of a batch, and applies the rounds that are complete.
 
         Args:
             closure: evaluates the model anew, and returns the loss. Called once, with gradients enabled.
             samples: in the batch; what normalize="samples" weights it by.
+            batches: drawn from a Sampler since the last step: as many as backward passes have been added up, from 1 to
+                1,000.
 
         Returns:
             What the closure returned; None without one.
 
         Raises:
-            UsageError: after finish(), inside together(), and where the model has changed since it was wrapped.
+            UsageError: after finish(), inside together(), and where the model has changed since it was wrapped; where
+                members of the job change also before this rank has the others' weights, which it takes over in its
+                first zero_grad(), or when it first draws from a Sampler.
             Aborted: on every rank, where a gradient is infinite or NaN (names the parameter), or a rank has failed.
             Diverged: on every rank, where ranks move their weights by other options (names ranks and rates).
             RankLost: where a rank has died.
@@ -276,6 +299,13 @@ class Optimizer(torch.optim.Optimizer):
         if self._met:
             raise UsageError("step() inside together(): expected steps outside, where ranks hand over batches")
         self._tensors.refuse_in_graphs("step()")
+        if not self._begun and not self._loop.ended:
+            if closure is None:
+                raise UsageError(
+                    "step() before this rank has taken over the weights of the others, whose members change: expected "
+                    "zero_grad(), or a batch of a stretto.Sampler, before the first forward pass"
+                )
+            self._begin()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -283,11 +313,14 @@ class Optimizer(torch.optim.Optimizer):
         if not self._stepped:
             self._check_first_step()
         self._tensors.computed(self)
+        if self._drawn > 0:
+            batches = max(1, min(batches, self._drawn - self._batches))
         if _scaler.unscale(self, self._tensors.parameters, self._half):
-            self._last_rounds = self._loop.step(self._tensors, samples)
+            self._last_rounds = self._loop.step(self._tensors, samples, batches)
         else:
             self._tensors.drop()
-            self._last_rounds = self._loop.drop(self._tensors)
+            self._last_rounds = self._loop.drop(self._tensors, batches)
+        self._batches += batches
         self._tensors.settle(self._last_rounds)
         return loss
 
@@ -299,7 +332,7 @@ class Optimizer(torch.optim.Optimizer):
         return contextlib.nullcontext() if overlap is None else overlap.countdown.resting()
 
     def _check_first_step(self) -> None:
-        if self._job.ranks == 1:
+        if _job.alone():
             _process_group.check_alone()
         _unattached.check(p for group in self.param_groups for p in group["params"])
         self._tensors.check_model()
@@ -330,6 +363,35 @@ class Optimizer(torch.optim.Optimizer):
         self._loop.tell_rounds()
         return _add(self._tensors.on_round, fn)
 
+    # ---- members that change ----
+
+    def register_state(self, name: str, state: Stateful) -> None:
+        """Has a rank that comes to the job later take over `state`, beside weights, buffers, the optimizer's state and
+        schedulers, which travel by themselves. It is to be equal on all ranks, as what on_round() changes is. On every
+        rank, with the same names in the same order, before the first step. Without effect where members do not change.
+
+        Args:
+            name: by which ranks compare what they have registered.
+            state: has state_dict() and load_state_dict(), as an averaged model; tensors and plain values.
+
+        Raises:
+            UsageError: for a name that is taken, what does not travel, and after the first step.
+        """
+        if self._begun and self._job.members_change:
+            raise UsageError(f"register_state({name!r}) after the first batch: expected before, on every rank")
+        self._tensors.states.add(name, state)
+
+    def on_members(self, fn: Callable[[int, int, list[int], list[int], list[int]], object]) -> RemovableHandle:
+        """Has `fn(rank, size, joined, lost, left)` called when this rank begins among other members of the job than
+        before, and among its first: its rank among them, how many they are, and the numbers of those that have come,
+        were lost or have left since. Never where members do not change. What it raises ends this rank, which is then
+        lost.
+
+        Returns:
+            A handle, with remove(), which is a context manager, too.
+        """
+        return _add(self._tensors.on_members, fn)
+
     # ---- the ranks ----
 
     def finish(self) -> None:
@@ -341,6 +403,7 @@ class Optimizer(torch.optim.Optimizer):
             UsageError: the second time; and, on every rank, where ranks finish different optimizers.
         """
         if not self._loop.ended:
+            self._begin()
             self._look_at_all()
         self._loop.finish(self._tensors, False)
         self._tensors.leave()
@@ -368,6 +431,7 @@ class Optimizer(torch.optim.Optimizer):
             yield
             return
         self._tensors.refuse_in_graphs("together()")
+        _job.require_fixed("together()")
         self._look_at_all()
         self._loop.meet(self._tensors)
         all_met = _not_finished()
@@ -385,8 +449,15 @@ class Optimizer(torch.optim.Optimizer):
             optimizer._end_together()
 
     def _look_at_all(self) -> None:
-        for optimizer in _not_finished() if self._job.ranks > 1 else [self]:  # all meet
+        for optimizer in [self] if _job.alone() else _not_finished():  # all meet
             optimizer._tensors.look()
+
+    def _drain(self) -> bool:
+        """Where members change, with no batch in hand: waits for the last round. False: batches may have come back."""
+        self._look_at_all()
+        over = self._loop.drain(self._tensors)
+        self._tensors.take_back()
+        return over
 
     def _begin_together(self) -> None:
         self._tensors.give_gradients_back()
@@ -450,7 +521,8 @@ class Optimizer(torch.optim.Optimizer):
     def _abort(self, reason: str) -> None:
         self._watch.stop()
         self._close()
-        self._loop.abort(reason)
+        if not self._job.members_change:  # else this rank alone ends
+            self._loop.abort(reason)
         with contextlib.suppress(RuntimeError):  # of a device that has failed
             self._tensors.leave()
         self._loop.close()
@@ -476,7 +548,7 @@ def _take_over(optimizer: torch.optim.Optimizer) -> None:
     while _dropped:
         _give_up(*_dropped.pop())
     others = _not_finished()
-    if others and _job.size() == 1:
+    if others and _job.alone():
         for other in _checks.sharing(optimizer, others):
             assert isinstance(other, Optimizer)
             other._watch.stop()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import logging
 import os
 import pathlib
 import socket
@@ -25,6 +26,17 @@ def size() -> int:
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return 1
     return int(dist.get_world_size())
+
+
+def warn_of_groups() -> None:
+    """For a process of a job whose members change: says that torch.distributed's group, where there is one, does not
+    follow."""
+    if (ranks := size()) > 1:
+        logging.getLogger("stretto").warning(
+            "torch.distributed has a process group of %d, which does not change with the members of this job: its "
+            "collectives hang where one is lost",
+            ranks,
+        )
 
 
 def find_place(timeout: float) -> _core.Place | None:

@@ -25,6 +25,9 @@ class Replica(Protocol):
     def forget(self, number: int) -> None:
         """A set of this number lies elsewhere from now on: its memory may be gone."""
 
+    def detach(self) -> None:
+        """The memory of all sets is about to be gone: gradients lie in this rank's own, as they are."""
+
     def collect(self, number: int) -> bool:
         """The backward passes of a step are over: brings gradients that lie elsewhere to this set, and writes to
         Loop.used() which parameters have one. Returns whether it is known that none is infinite or NaN. On a device the
@@ -48,8 +51,8 @@ class Replica(Protocol):
     ) -> None:
         """A round has been applied, after Loop.tell_rounds(): what it says of itself, as stretto.Round."""
 
-    def counted(self, counts: Sequence[int]) -> None:
-        """A round has brought these counts of Loop.count(), by number, of all ranks together."""
+    def counted(self, counts: Sequence[int], ranks: int) -> None:
+        """A round of so many ranks has brought these counts of Loop.count(), by number, of all together."""
 
     # ---- the optimizer ----
 
@@ -75,6 +78,22 @@ class Replica(Protocol):
     def state_content(self) -> Iterable[bytes | Piece]:
         """All of the state, for a checksum: a piece is there until the next is asked for."""
         ...
+
+    # ---- members that change ----
+
+    def members(self, rank: int, ranks: int, joined: list[int], lost: list[int], left: list[int]) -> None:
+        """This rank has begun among these members, by the numbers that processes have as long as they live."""
+
+    def describe_state(self) -> str:
+        """A line for each thing in shared_state(), the same on every rank."""
+        ...
+
+    def shared_state(self) -> bytes:
+        """What is the same on every rank, beside weights, buffers and the optimizer's state."""
+        ...
+
+    def set_shared_state(self, state: bytes) -> None:
+        """Becomes that of a rank which holds all rounds."""
 
     # ---- where ranks meet ----
 
@@ -106,7 +125,7 @@ class Replica(Protocol):
         ...
 
     def tell_ranks(self) -> Sequence[int]:
-        """Words of 64 bits for hear_ranks() of all ranks, equally many on each."""
+        """Words of 64 bits for hear_ranks() of all ranks, equally many on each; asked again where they do not come."""
         ...
 
     def hear_ranks(self, words: Sequence[Sequence[int]]) -> None:

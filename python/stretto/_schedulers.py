@@ -56,17 +56,18 @@ class Schedulers:
     same on every rank; a part of another, such as SequentialLR, has none.
     """
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], loop: _core.Loop, ranks: int) -> None:
-        """Takes over the schedulers that have one of `optimizers`, and will have."""
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], loop: _core.Loop, several: bool) -> None:
+        """Takes over the schedulers that have one of `optimizers`, and will have. `several`: ranks, now or later."""
         self._loop = loop
-        self._ranks = ranks
         self._numbered: list[LRScheduler] = []
+        self._inherited: list[dict[str, Any]] = []  # states of other ranks' schedulers, for those made later
         self._counts = [0] * _MOST  # calls that rounds have brought, and no step has been made for yet
         self._calls = [0] * _MOST  # within together()
         self._values: dict[int, float] = {}  # of such a call, by number
         self._together = False
         self._optimizers = weakref.WeakSet(optimizers)
-        self._counted_by_rounds = ranks > 1 and loop.averages_gradients
+        self._untold = [0] * _MOST  # calls that tell_ranks() has told, and hear_ranks() has not heard
+        self._counted_by_rounds = several and loop.averages_gradients
         _install()
         for optimizer in optimizers:
             _Process.owners[optimizer] = weakref.ref(self)
@@ -81,26 +82,26 @@ class Schedulers:
 
     # ---- what the loop calls ----
 
-    def counted(self, counts: Sequence[int]) -> None:
-        """A round has brought so many calls of each scheduler."""
+    def counted(self, counts: Sequence[int], ranks: int) -> None:
+        """A round of so many ranks has brought so many calls of each scheduler."""
         for number, count in enumerate(counts):
-            steps, self._counts[number] = divmod(self._counts[number] + count, self._ranks)
+            steps, self._counts[number] = divmod(self._counts[number] + count, ranks)
             for _ in range(steps):
                 self._step(number)
 
     def tell_ranks(self) -> list[int]:
         """What other ranks have not heard of: words of 64 bits."""
-        words = [*self._loop.take_counts()]
+        self._untold = [calls + more for calls, more in zip(self._untold, self._loop.take_counts())]
+        words = [*self._untold]
         for number in range(_MOST):
             value = self._values.get(number, 0.0)
             words += [self._calls[number], number in self._values, *struct.unpack("<Q", struct.pack("<d", value))]
-        self._calls = [0] * _MOST
-        self._values = {}
         return words
 
     def hear_ranks(self, words: Sequence[Sequence[int]]) -> None:
         """Makes the steps that follow from what all ranks tell, by rank."""
-        self.counted([sum(theirs[number] for theirs in words) for number in range(_MOST)])
+        self._untold, self._calls, self._values = [0] * _MOST, [0] * _MOST, {}
+        self.counted([sum(theirs[number] for theirs in words) for number in range(_MOST)], len(words))
         for number in range(_MOST):
             at = _MOST + number * _WORDS
             values = [struct.unpack("<d", struct.pack("<Q", theirs[at + 2]))[0] for theirs in words if theirs[at + 1]]
@@ -109,6 +110,26 @@ class Schedulers:
                 self._step(number, sum(values) / len(values) if plateau else values[0])
             for _ in range(max(theirs[at] for theirs in words)):
                 self._step(number)
+
+    # ---- for a rank that comes later ----
+
+    def describe(self) -> list[str]:
+        """The type of each scheduler, by number."""
+        self._number()
+        return [f"scheduler {type(scheduler).__name__}" for scheduler in self._numbered]
+
+    def state(self) -> dict[str, Any]:
+        """Where the schedulers stand, and what rounds have brought of their next steps: the same on every rank."""
+        self._number()
+        return {"counts": self._counts, "states": [scheduler.state_dict() for scheduler in self._numbered]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from state() of another rank; schedulers that are made later do."""
+        self._number()
+        self._counts = list(state["counts"])
+        self._inherited = state["states"]
+        for scheduler, its_state in zip(self._numbered, self._inherited):
+            scheduler.load_state_dict(its_state)
 
     # ---- what schedulers call ----
 
@@ -131,8 +152,8 @@ class Schedulers:
         what = "a metric" if isinstance(scheduler, ReduceLROnPlateau) else "an epoch"
         if not self._together:
             raise UsageError(
-                f"{name}.step() with {what} in the loop of one of {self._ranks} ranks, which would have different ones "
-                "at different rounds: expected it within `with optimizer.together():`"
+                f"{name}.step() with {what} in the loop of one of several ranks, which would have different ones at "
+                "different rounds: expected it within `with optimizer.together():`"
                 + (", where it gets the mean of all ranks'" if what == "a metric" else ", or step() without one")
             )
         if len(given) > 1 or number in self._values:
@@ -161,7 +182,11 @@ class Schedulers:
         mine = [s for s in _all_made() if getattr(s, "optimizer", None) in self._optimizers]
         parts = {id(part) for s in mine for part in getattr(s, "_schedulers", ())}
         known = {id(s) for s in self._numbered}
-        self._numbered += [s for s in mine if id(s) not in known and id(s) not in parts]
+        for scheduler in mine:
+            if id(scheduler) not in known and id(scheduler) not in parts:
+                self._numbered.append(scheduler)
+                if len(self._numbered) <= len(self._inherited):
+                    scheduler.load_state_dict(self._inherited[len(self._numbered) - 1])
         if len(self._numbered) > _MOST:
             raise UsageError(f"{len(self._numbered)} schedulers of one optimizer: expected at most {_MOST}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 import stretto._core as _core
-from stretto import _half
+from stretto import _half, _states
 from stretto._clipping import ClippingWatch
 from stretto._collective_watch import explain
 from stretto._contents import Contents
@@ -75,6 +75,8 @@ class Tensors(Contents):
         super().__init__(optimizer, model, unused, buffers)
         self.before_step: OrderedDict[int, Callable[[], object]] = OrderedDict()
         self.on_round: OrderedDict[int, Callable[[Round], object]] = OrderedDict()
+        self.on_members: OrderedDict[int, Callable[..., object]] = OrderedDict()
+        self.states = _states.RegisteredStates()
         self.parameters: list[torch.nn.Parameter] = []  # trained, in the order of their memory
         self.flat: list[torch.Tensor] = []  # what each of them views
         self._own: list[torch.Tensor] = []
@@ -353,6 +355,11 @@ class Tensors(Contents):
         if self.staging is not None:
             self.staging.forget(number)
 
+    def detach(self) -> None:
+        self.give_gradients_back()
+        self._sets.clear()
+        self._memory = {number: memory for number, memory in self._memory.items() if number < 0}
+
     def attach(self, number: int) -> None:
         self._point_at(self._home(number))
         if self.staging is not None:
@@ -468,8 +475,31 @@ class Tensors(Contents):
         self._rate_and_hash = (float(groups[0].get("lr", 0.0)), int.from_bytes(digest, "little"))
         return self._rate_and_hash
 
-    def counted(self, counts: Sequence[int]) -> None:
-        self.schedulers.counted(counts)
+    def counted(self, counts: Sequence[int], ranks: int) -> None:
+        self.schedulers.counted(counts, ranks)
+
+    def members(self, rank: int, ranks: int, joined: list[int], lost: list[int], left: list[int]) -> None:
+        for fn in list(self.on_members.values()):
+            fn(rank, ranks, joined, lost, left)
+
+    def describe_state(self) -> str:
+        return "\n".join([*self.schedulers.describe(), *self.states.describe()])
+
+    def shared_state(self) -> bytes:
+        return _states.encoded(
+            {
+                "groups": [_states.options_of(group) for group in self.optimizer.param_groups],
+                "schedulers": self.schedulers.state(),
+                "registered": self.states.state(),
+            }
+        )
+
+    def set_shared_state(self, state: bytes) -> None:
+        given = _states.decoded(state)
+        for group, options in zip(self.optimizer.param_groups, given["groups"]):
+            group.update(options)
+        self.schedulers.set_state(given["schedulers"])
+        self.states.set_state(given["registered"])
 
     def tell_ranks(self) -> Sequence[int]:
         return self.schedulers.tell_ranks()

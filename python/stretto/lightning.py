@@ -49,6 +49,10 @@ class StrettoCallback(Callback):
     def __init__(self) -> None:
         self._meeting = contextlib.ExitStack()
 
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuses a job whose members change: the Trainer's epochs and samplers do not follow them."""
+        _job.require_fixed("StrettoCallback of Lightning")
+
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """All ranks meet. A Trainer that only tries validation out, or validates without fit(), goes alone."""
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:

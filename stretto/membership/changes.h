@@ -20,6 +20,8 @@ class Changes {
   virtual const View& view() const = 0;
   /// The number by which the job knows this process for as long as it lives.
   virtual MemberNumber number() const = 0;
+  /// 0 … most() − 1: no other member has it as long as this process lives.
+  virtual int place() const = 0;
   /// Members that a view has at most.
   virtual int most() const = 0;
   /// Says whom to ask what this rank holds, from any thread, once the engine has stopped; null: it holds what the view

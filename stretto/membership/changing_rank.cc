@@ -33,10 +33,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
       : SayingRankContext(options.say),
         options_(std::move(options)),
         member_(options_.number, host_name(), options_.terms),
-        look_(options_.look) {
-    connect();
-    enter();
-  }
+        look_(options_.look) {}
 
   ~ChangingRank() override {
     {
@@ -52,7 +49,10 @@ class ChangingRank final : public SayingRankContext, public Changes {
   ChangingRank(const ChangingRank&) = delete;
   ChangingRank& operator=(const ChangingRank&) = delete;
 
-  World& world() override { return part_->context().world(); }
+  World& world() override {
+    if (part_ == nullptr) come();
+    return part_->context().world();
+  }
   SharedCounter& counter(int index) override {
     throw UsageError(text("counter ", index,
                           " of a job whose members change: there is none that outlives a member; "
@@ -64,6 +64,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
 
   const View& view() const override { return member_.view(); }
   MemberNumber number() const override { return member_.number(); }
+  int local_rank() override { return options_.place; }
+  int place() const override { return options_.place; }
   int most() const override { return options_.most; }
   bool changing() const override { return changing_.load(std::memory_order_acquire); }
   void holds(std::function<Holding()> holding) override {
@@ -76,6 +78,11 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
  private:
+  /// Comes to the job, and into its first world.
+  void come() {
+    connect();
+    enter();
+  }
   /// Says hello, and waits for the answer.
   void connect();
   std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }

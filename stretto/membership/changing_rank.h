@@ -21,6 +21,7 @@ struct ChangingRankOptions {
   std::uint16_t port = 0;
   Token token{};                                      ///< of the job
   MemberNumber number = 0;                            ///< that no process of the job has had before
+  int place = 0;                                      ///< Changes::place()
   int most = 1;                                       ///< Changes::most()
   Duration answer_within = std::chrono::seconds(10);  ///< by the master, to the hello
   std::map<std::string, std::string> terms = {};      ///< View::terms
@@ -30,10 +31,12 @@ struct ChangingRankOptions {
   std::function<void()> look = {};
 };
 
-/// Makes the context of a rank whose job's members change, all on one host (RankContext::changes()). A thread of its
-/// own hears the master, so that the engine can be stopped while the application computes. Waits for the rank's first
-/// view, and for the members of that. Throws Failure where the master cannot be reached (Errc::unavailable, also where
-/// something else listens there), or says that this process does not fit (Errc::bad_input).
+/// Makes the context of a rank whose job's members change, all on one host (RankContext::changes()). The rank comes to
+/// the job when its world is first asked for, also by rank() and size(): the others wait for it from then on, and not
+/// while it reads its data. A thread of its own hears the master, so that the engine can be stopped while the
+/// application computes. That call waits for the rank's first view, and for the members of that. It throws Failure
+/// where the master cannot be reached (Errc::unavailable, also where something else listens there), or says that this
+/// process does not fit (Errc::bad_input).
 std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options);
 
 }  // namespace stretto

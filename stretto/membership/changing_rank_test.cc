@@ -159,7 +159,7 @@ TEST(ChangingRank, BatchesInTheHandOfALostOneAreHandedOutAgain) {
 /// Why a process does not become a rank.
 Error failure_of(const ChangingRankOptions& options) {
   try {
-    make_changing_rank(options);
+    make_changing_rank(options)->world();
   } catch (const Failure& failure) {
     return failure.error();
   }

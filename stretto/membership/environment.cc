@@ -13,6 +13,7 @@
 #include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/hosts/store_bulletin.h"
 #include "stretto/membership/launch.h"
+#include "stretto/membership/views/member_place.h"
 
 namespace stretto {
 namespace {
@@ -163,10 +164,11 @@ std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
 }  // namespace
 
 JoinOptions join_options_by_environment() {
-  if (member_place()) {
-    throw UsageError(
-        "a job whose members change (stretto run --ranks MIN:MAX): programs that join their job, as those of Python "
-        "do, do not go on with such members yet; expected one number of ranks");
+  if (const auto member = member_place()) {
+    return {.rank = static_cast<int>(member->number),
+            .ranks = member->most,
+            .job = "stretto run",
+            .member = std::make_shared<MemberPlace>(*member)};
   }
   const auto launch = find_launch();
   if (!launch) return {.rank = 0, .ranks = 1, .job = text("process ", getpid(), " alone")};
@@ -187,15 +189,14 @@ bool launched_from_outside() {
 }
 
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options) {
-  if (const auto member = member_place()) return run_as_member(*member, main, options.prepare);
+  if (member_place()) return run_joined(main, options);
   const auto launched = find_launch();
   if (!launched) {
     return Error{
         Errc::unavailable,
         "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
-  return launched->place.shares_memory ? run_joined(*launched, main, options)
-                                       : run_under_mpi(*launched, main, options.prepare);
+  return launched->place.shares_memory ? run_joined(main, options) : run_under_mpi(*launched, main, options.prepare);
 }
 
 Result<JobResult> launch(const JobOptions& options, const RankMain& main) {

@@ -221,12 +221,18 @@ TEST_F(EnvironmentTest, AMemberComesToItsMasterWhateverElseIsSaid) {
   EXPECT_THAT(job.reports, testing::ElementsAre("member 17, at most 4, of 1"));
 }
 
-TEST_F(EnvironmentTest, ProgramsThatJoinTheirJobAreNoMembersYet) {
-  const MemberPlace place{.port = 1, .most = 4, .token = new_token()};
-  EXPECT_EQ(
-      found({{MemberPlace::kVariable, place.encoded().c_str()}}),
-      "a job whose members change (stretto run --ranks MIN:MAX): programs that join their job, as those of Python "
-      "do, do not go on with such members yet; expected one number of ranks");
+TEST_F(EnvironmentTest, AMemberComesWhenItsWorldIsAskedFor) {
+  const MemberPlace place{.port = 1, .number = 17, .most = 4, .token = new_token()};
+  setenv(MemberPlace::kVariable, place.encoded().c_str(), 1);
+  JoinedRank rank = join_job(join_options_by_environment()).or_throw();
+  RankContext& context = rank.context();
+  EXPECT_EQ(context.changes()->number(), 17);
+  try {
+    context.rank();
+    ADD_FAILURE() << "nobody listens there";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().code, Errc::unavailable);
+  }
 }
 
 TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {

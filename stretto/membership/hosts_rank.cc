@@ -92,7 +92,7 @@ class RankAcrossHosts final : public PartOfJob {
   }
 
   RankContext& context() override { return *context_; }
-  SharedCounter& told() override { return told_; }
+  void tell(const RankMessage& why) override { tell_why(why, told_); }
   JobResult leave(Duration limit) override;
 
  private:

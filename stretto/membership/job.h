@@ -30,8 +30,9 @@ class RankContext {
   virtual ~RankContext() = default;      ///< owned by the launcher, until the rank's function has returned
   int rank() { return world().rank(); }  ///< this rank's number, 0 … size() − 1
   int size() { return world().size(); }  ///< ranks of the job
-  /// This rank's number among those of its host, 0 … local_size() − 1: to choose a device by.
-  int local_rank() { return world().transport().members().place_of(rank()); }
+  /// This rank's number among those of its host, 0 … local_size() − 1: to choose a device by. Where members of the job
+  /// change it stays this process's, and is below the number of members at a time.
+  virtual int local_rank() { return world().transport().members().place_of(rank()); }
   int local_size() { return static_cast<int>(world().host().members.size()); }  ///< ranks of this host
   /// The ranks of the job, and the engine over their transport: no second one over it. Asked for anew in each call
   /// that uses it: who keeps more of it than a Session does speaks of ranks that may be others by now.
@@ -167,6 +168,7 @@ Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& option
 Result<JobResult> launch(const JobOptions& options, const RankMain& main);
 
 class Bulletin;
+struct MemberPlace;
 
 /// As whom a process joins a job.
 struct JoinOptions {
@@ -176,6 +178,9 @@ struct JoinOptions {
   std::string job;
   /// Where ranks are on several hosts: what their launcher offers for a meeting. Null: all are on this host.
   std::shared_ptr<Bulletin> bulletin = {};
+  /// Where members of the job change: as whom this process comes to it, when its context's world is first asked for.
+  /// Then `rank` is the number by which the job knows it, and there are `ranks` at a time at most. Null: they do not.
+  std::shared_ptr<const MemberPlace> member = {};
   /// Of ranks on several hosts, alike on all: a host of which nothing comes for so long is lost, 1 s at least. Less
   /// time hears sooner of a host without power, more outlives a longer break of a link. None: as STRETTO_LIVENESS says,
   /// or 10 s.
@@ -191,9 +196,9 @@ struct JoinOptions {
 
 /// As whom this process joins the other ranks that `stretto run`, torchrun, mpirun or srun has started with it: rank,
 /// ranks and job, found as launched_rank() finds its place. A job of one rank where the process stands alone.
-/// STRETTO_JOB is part of the job's name. Ranks on several hosts meet by STRETTO_MEETING, or by the store that
-/// torchrun's agent keeps. Throws UsageError as launched_rank(), and Failure (Errc::unavailable) where they have
-/// neither.
+/// A member under `stretto run --ranks MIN:MAX`. STRETTO_JOB is part of the job's name. Ranks on several hosts meet by
+/// STRETTO_MEETING, or by the store that torchrun's agent keeps. Throws UsageError as launched_rank(), and Failure
+/// (Errc::unavailable) where they have neither.
 JoinOptions join_options_by_environment();
 /// The meeting at rank 0's address that STRETTO_MEETING gives by hand, "host:port"; null where it gives none.
 std::shared_ptr<Bulletin> given_meeting(int rank, int ranks);

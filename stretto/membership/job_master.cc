@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "stretto/membership/hosts/master_server.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after the last one that has
 constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
+constexpr Duration kToEndByItself = std::chrono::seconds(5);         // a member without which the others go on
 
 }  // namespace
 
@@ -29,14 +31,16 @@ class JobMaster::Impl {
 
   std::uint16_t port() const { return door_.endpoint().port(); }
   MasterServer& server() { return server_; }
-  void fulfil_wishes(FunctionRef<void(MemberNumber)> kill, FunctionRef<void(const std::string&)> tell) {
+  void fulfil_wishes(JobProcesses& processes, FunctionRef<void(const std::string&)> tell) {
     std::vector<Wish> wishes;
     {
       const std::lock_guard lock(mutex_);
       wishes.swap(wishes_);
     }
     for (const Wish& wish : wishes) {
-      if (wish.kill) kill(*wish.kill);
+      if (wish.kill && std::in_range<int>(*wish.kill)) {
+        processes.kill_within(static_cast<int>(*wish.kill), kToEndByItself);
+      }
       if (!wish.tell.empty()) tell(wish.tell);
     }
   }
@@ -76,8 +80,8 @@ Registered JobMaster::known() {
   return impl_->server().known();
 }
 
-void JobMaster::fulfil_wishes(FunctionRef<void(MemberNumber)> kill, FunctionRef<void(const std::string&)> tell) {
-  impl_->fulfil_wishes(kill, tell);
+void JobMaster::fulfil_wishes(JobProcesses& processes, FunctionRef<void(const std::string&)> tell) {
+  impl_->fulfil_wishes(processes, tell);
 }
 
 }  // namespace stretto

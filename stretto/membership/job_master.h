@@ -7,6 +7,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/base/function_ref.h"
+#include "stretto/membership/job_processes.h"
 #include "stretto/membership/views/view.h"
 #include "stretto/transport/hosts/hello.h"
 
@@ -35,9 +36,10 @@ class JobMaster {
   /// The register as it is now.
   Registered known();
 
-  /// Has the owner do what has come up since the last call, about ten times a second: `kill` ends the process of a
-  /// member that the others go on without, `tell` is given a line for a person to read.
-  void fulfil_wishes(FunctionRef<void(MemberNumber)> kill, FunctionRef<void(const std::string&)> tell);
+  /// Does what has come up since the last call, about ten times a second: ends processes of members that the others go
+  /// on without, which have some seconds to end by themselves, and their words to be read; gives `tell` lines for a
+  /// person to read. Members have the numbers of `processes`.
+  void fulfil_wishes(JobProcesses& processes, FunctionRef<void(const std::string&)> tell);
 
  private:
   class Impl;

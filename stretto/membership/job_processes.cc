@@ -78,7 +78,7 @@ void JobProcesses::start_guard() {
 }
 
 void JobProcesses::tell_guard(pid_t word) const {
-  send(to_guard_.get(), &word, sizeof(word), MSG_NOSIGNAL);
+  ::send(to_guard_.get(), &word, sizeof(word), MSG_NOSIGNAL);
 }
 
 Error JobProcesses::not_started(int rank, const char* call) const {
@@ -124,7 +124,13 @@ void JobProcesses::wait(std::vector<pollfd> looked_at, Duration limit) {
 void JobProcesses::attend() {
   if (const int signal = signals_.take(); signal != 0) interrupt(signal);
   reap(WNOHANG);
-  if (clock_.now() < kill_at_) return;
+  const TimePoint now = clock_.now();
+  for (Process& process : processes_) {
+    if (now < process.kill_at) continue;
+    process.kill_at = TimePoint::never();
+    send(process, SIGKILL);
+  }
+  if (now < kill_at_) return;
   kill_at_ = TimePoint::never();
   killing_ = true;
   send_all(SIGKILL);
@@ -190,16 +196,24 @@ bool JobProcesses::left() const {
   return std::ranges::any_of(processes_, [](const Process& process) { return process.id == 0 && process.group != 0; });
 }
 
+void JobProcesses::send(const Process& process, int signal) {
+  const bool by_group = process.group != 0 && kill(-process.group, signal) == 0;
+  if (!by_group && process.id != 0) kill(process.id, signal);  // it may not lead its group yet
+}
+
 void JobProcesses::send_all(int signal) {
-  for (const Process& process : processes_) {
-    const bool by_group = process.group != 0 && kill(-process.group, signal) == 0;
-    if (!by_group && process.id != 0) kill(process.id, signal);  // it may not lead its group yet
-  }
+  for (const Process& process : processes_) send(process, signal);
 }
 
 void JobProcesses::kill_within(Duration grace) {
   const TimePoint now = clock_.now();
   if (grace < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + grace);
+}
+
+void JobProcesses::kill_within(int rank, Duration grace) {
+  if (process(rank) == 0) return;
+  TimePoint& kill_at = processes_[static_cast<std::size_t>(rank)].kill_at;
+  kill_at = std::min(kill_at, clock_.now() + grace);
 }
 
 }  // namespace stretto

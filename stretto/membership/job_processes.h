@@ -59,11 +59,14 @@ class JobProcesses {
   bool left() const;
   void send_all(int signal);         ///< to all ranks that run, and to what is left
   void kill_within(Duration grace);  ///< all of these that are there then; of several times the first counts
+  /// The rank, where it is still there then, and its group. Without effect for one that is not there.
+  void kill_within(int rank, Duration grace);
 
  private:
   struct Process {
     pid_t id = 0;     // 0 before it is there and after it has been reaped
     pid_t group = 0;  // own_sessions: that may have processes
+    TimePoint kill_at = TimePoint::never();
   };
 
   bool is_one(int rank) const { return rank >= 0 && static_cast<std::size_t>(rank) < processes_.size(); }
@@ -71,6 +74,7 @@ class JobProcesses {
   void interrupt(int signal);
   void start_guard();
   void tell_guard(pid_t word) const;
+  static void send(const Process& process, int signal);
 
   const Options options_;
   const SteadyClock clock_;

@@ -19,6 +19,7 @@
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
 #include "stretto/membership/shm_rank_context.h"
+#include "stretto/membership/views/member_place.h"
 
 namespace stretto {
 namespace {
@@ -44,7 +45,7 @@ class RankOfHost final : public PartOfJob {
 
   RankContext& context() override { return *context_; }
   JobResult leave(Duration limit) override;
-  SharedCounter& told() override { return told_; }
+  void tell(const RankMessage& why) override { tell_why(why, told_); }
 
  private:
   JobMemory& memory() { return meeting_.memory; }
@@ -101,7 +102,34 @@ JobResult RankOfHost::leave(Duration limit) {
   return result;
 }
 
+/// A member of a job whose members change.
+class MemberOfJob final : public PartOfJob {
+ public:
+  explicit MemberOfJob(const JoinOptions& options)
+      : context_(make_changing_rank({.port = options.member->port,
+                                     .token = options.member->token,
+                                     .number = options.member->number,
+                                     .place = options.member->place,
+                                     .most = options.member->most,
+                                     .say = [this](const RankMessage& message) { said_.hear(message); },
+                                     .look = options.look})) {}
+
+  RankContext& context() override { return *context_; }
+  JobResult leave(Duration) override {
+    context_.reset();
+    return {.exit_status = {0}, .reports = {said_.report}};
+  }
+  void tell(const RankMessage& why) override { std::cerr << text("stretto: ", why.text, "\n") << std::flush; }
+
+ private:
+  std::unique_ptr<RankContext> context_;
+};
+
 }  // namespace
+
+std::unique_ptr<PartOfJob> join_as_member(const JoinOptions& options) {
+  return std::make_unique<MemberOfJob>(options);
+}
 
 JoinedRank::JoinedRank(std::unique_ptr<PartOfJob> part, int rank)
     : part_(std::move(part)), rank_(rank), process_(getpid()) {}
@@ -114,9 +142,8 @@ bool JoinedRank::forked() const {
   return getpid() != process_;
 }
 RankContext& JoinedRank::context() {
-  RankContext& context = part_->context();
-  context.world().require_own_process();
-  return context;
+  require_process(process_, rank_);
+  return part_->context();
 }
 JobResult JoinedRank::leave(Duration limit) {
   if (forked()) return {};
@@ -140,6 +167,7 @@ Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options) 
 
 Result<JoinedRank> join_job(const JoinOptions& options) {
   (void)between_hosts(options.liveness, options.between);  // refused on one host, too
+  if (options.member) return JoinedRank(join_as_member(options), options.rank);
   auto part = options.bulletin ? join_across_hosts(options) : join_on_one_host(options);
   if (!part) return part.error();
   return JoinedRank(std::move(*part), options.rank);
@@ -151,30 +179,7 @@ class RunOfJoinedRank {
   static PartOfJob& of(JoinedRank& rank) { return *rank.part_; }
 };
 
-Result<JobResult> run_as_member(const MemberPlace& place, const RankMain& main,
-                                const std::function<void(RankContext&)>& prepare) {
-  int status = 1;
-  RankMessages said;
-  try {
-    const auto context = make_changing_rank({.port = place.port,
-                                             .token = place.token,
-                                             .number = place.number,
-                                             .most = place.most,
-                                             .say = [&](const RankMessage& message) { said.hear(message); }});
-    if (prepare) prepare(*context);
-    status = process_status(main(*context));
-  } catch (...) {
-    said.hear(message_of_exception(static_cast<int>(place.number)));
-  }
-  if (status == 0) return JobResult{.exit_status = {0}, .reports = {said.report}};
-  if (const auto& why = said.complaint) std::cerr << text("stretto: ", why->text, "\n");
-  std::cout.flush();
-  std::fflush(nullptr);
-  _exit(status);  // the others notice
-}
-
-Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options) {
-  const LaunchedRank& place = launch.place;
+Result<JobResult> run_joined(const RankMain& main, const JobOptions& options) {
   JoinOptions join;
   try {
     join = join_options_by_environment();
@@ -193,10 +198,10 @@ Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const J
     status = process_status(main(joined->context()));
     why = RunOfJoinedRank::of(*joined).complaint();
   } catch (...) {
-    why = message_of_exception(place.rank);
+    why = message_of_exception(join.rank);
   }
   if (status == 0) return joined->leave(Duration::max());  // torchrun knows how long
-  if (why) tell_why(*why, RunOfJoinedRank::of(*joined).told());
+  if (why) RunOfJoinedRank::of(*joined).tell(*why);
   std::cout.flush();
   std::fflush(nullptr);
   _exit(status);  // the others notice

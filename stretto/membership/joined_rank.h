@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "stretto/base/shared_counter.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
 
@@ -15,8 +14,8 @@ class PartOfJob {
  public:
   virtual ~PartOfJob() = default;  ///< without leave() the others hear that this rank is lost
   virtual RankContext& context() = 0;
-  virtual JobResult leave(Duration limit) = 0;  ///< JoinedRank::leave(), once
-  virtual SharedCounter& told() = 0;            ///< the counter of the job that tell_why() takes
+  virtual JobResult leave(Duration limit) = 0;    ///< JoinedRank::leave(), once
+  virtual void tell(const RankMessage& why) = 0;  ///< says on standard error why the rank ends, as tell_why()
   const std::optional<RankMessage>& complaint() const { return said_.complaint; }  ///< of the rank
 
  protected:
@@ -26,6 +25,8 @@ class PartOfJob {
 /// The wait status of a rank that has not said goodbye: ended with exit status 1.
 inline constexpr int kFailed = 1 << 8;
 
+/// Comes to a job whose members change, by `options.member`, when its context's world is first asked for.
+std::unique_ptr<PartOfJob> join_as_member(const JoinOptions& options);
 /// Joins a job whose ranks all share memory.
 Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options);
 /// Joins a job on several hosts, by `options.bulletin`.

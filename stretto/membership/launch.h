@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "stretto/membership/job.h"
-#include "stretto/membership/views/member_place.h"
 
 namespace stretto {
 
@@ -29,10 +28,8 @@ bool is_of_a_starter(std::string_view variable);
 /// 0.
 Result<JobResult> run_under_mpi(const Launch& launch, const RankMain& main,
                                 const std::function<void(RankContext&)>& prepare);
-/// Runs `main` as a member of a job whose members change. The report of this rank alone is there.
-Result<JobResult> run_as_member(const MemberPlace& place, const RankMain& main,
-                                const std::function<void(RankContext&)>& prepare);
-/// Runs `main` as a rank that meets the others in memory which they share. Otherwise as run_under_mpi().
-Result<JobResult> run_joined(const Launch& launch, const RankMain& main, const JobOptions& options);
+/// Runs `main` as the rank that join_options_by_environment() says. Otherwise as run_under_mpi(); where members of the
+/// job change the report of this rank alone is there.
+Result<JobResult> run_joined(const RankMain& main, const JobOptions& options);
 
 }  // namespace stretto

@@ -104,10 +104,6 @@ class Launcher {
   void tell(const std::string& line);
   void ended(int rank, int wait_status);
   void interrupted();
-  /// Ends a member that the others go on without.
-  void kill_member(MemberNumber number) {
-    if (const pid_t process = processes_.process(static_cast<int>(number)); process != 0) kill(process, SIGKILL);
-  }
   void say(const std::string& line) const {
     if (options_.tell) return options_.tell(line);
     std::cerr << text("stretto: ", line, "\n");
@@ -202,6 +198,7 @@ void Launcher::live(int rank, int pipe) {
       const auto context = make_changing_rank({.port = static_cast<std::uint16_t>(port.load()),
                                                .token = token_,
                                                .number = static_cast<MemberNumber>(rank),
+                                               .place = rank,
                                                .most = options_.ranks,
                                                .interrupted = [this] { return memory_.interrupted(); },
                                                .say = say});
@@ -230,8 +227,7 @@ void Launcher::watch_once() {
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   processes_.attend();
   if (master_) {
-    master_->fulfil_wishes([this](MemberNumber number) { kill_member(number); },
-                           [this](const std::string& line) { say(line); });
+    master_->fulfil_wishes(processes_, [this](const std::string& line) { say(line); });
   }
   if (clock_.now() >= tick_at_) {
     tick_at_ = clock_.now() + kTick;

@@ -16,8 +16,12 @@ bool World::forked() const {
 }
 
 void World::require_own_process() const {
-  if (!forked()) return;
-  throw UsageError(text("this process was forked from rank ", transport_.rank(),
+  require_process(process_, transport_.rank());
+}
+
+void require_process(pid_t process, int rank) {
+  if (getpid() == process) return;
+  throw UsageError(text("this process was forked from rank ", rank,
                         " after that had joined its job, of which it is no part: expected a process that is spawned, "
                         "or forked before"));
 }

@@ -53,4 +53,7 @@ class World {
   std::optional<EngineDriver> driver_;
 };
 
+/// Throws UsageError where this is another process than `process`, that of a rank.
+void require_process(pid_t process, int rank);
+
 }  // namespace stretto

@@ -15,7 +15,7 @@ LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
 WATCHDOG = 100  # seconds; what is tested takes a second or two
 LINE = re.compile(r"member (\d+) began after (\d+), applied (\d+), (numbers .*), equal")
-PLACE = "/".join(["40123", "0", "4", "0" * 32])
+PLACE = "/".join(["40123", "0", "0", "4", "0" * 32])
 
 
 def run(ranks, *program, restarts=None, **options):
@@ -154,7 +154,7 @@ class Members(ProgramTest):
             self.assertIn(f"this process is not let in: member {rank} is another process, which is there", result.stderr)
 
     def test_members_that_are_none_of_these_processes(self):
-        other = f'IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4 exec {LOOP} sync 300 77:20'
+        other = f'IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4/$5 exec {LOOP} sync 300 77:20'
         result = run("1:2", "sh", "-c", other)
         self.assert_succeeds(result)
         self.assertIn("member 78 began after 0, applied 300,", result.stdout)
@@ -214,7 +214,7 @@ class BadInput(ProgramTest):
             result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={words}", LOOP, "sync", "10"],
                                     capture_output=True, text=True, timeout=WATCHDOG)
             self.assertNotEqual(result.returncode, 0)
-            self.assertIn(f"STRETTO_MEMBER='{words}': expected port/number/most/token", result.stderr)
+            self.assertIn(f"STRETTO_MEMBER='{words}': expected port/number/place/most/token", result.stderr)
 
     def test_nobody_listens(self):
         result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={PLACE.replace('40123', '1')}", LOOP, "sync", "10"],

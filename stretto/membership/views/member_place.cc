@@ -19,11 +19,11 @@ bool is_number(std::string_view text, Number least, Number most, Number& number)
 }  // namespace
 
 std::string MemberPlace::encoded() const {
-  return text(port, '/', number, '/', most, '/', digits_of(token));
+  return text(port, '/', number, '/', place, '/', most, '/', digits_of(token));
 }
 
 Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
-  std::array<std::string_view, 4> parts;
+  std::array<std::string_view, 5> parts;
   std::string_view rest = words;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t end = i + 1 < parts.size() ? rest.find('/') : rest.size();
@@ -31,11 +31,12 @@ Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : std::min(end + 1, rest.size()));
   }
   MemberPlace place;
-  const auto token = token_of(std::string(parts[3]));
+  const auto token = token_of(std::string(parts[4]));
   if (!token || !is_number<std::uint16_t>(parts[0], 1, 65535, place.port) ||
       !is_number<MemberNumber>(parts[1], 0, std::uint64_t{1} << 62, place.number) ||
-      !is_number<int>(parts[2], 1, JobMemory::kMaxRanks, place.most)) {
-    return Error{Errc::bad_input, "expected port/number/most/token, as stretto run sets it"};
+      !is_number<int>(parts[3], 1, JobMemory::kMaxRanks, place.most) ||
+      !is_number<int>(parts[2], 0, place.most - 1, place.place)) {
+    return Error{Errc::bad_input, "expected port/number/place/most/token, as stretto run sets it"};
   }
   place.token = *token;
   return place;

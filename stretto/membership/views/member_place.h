@@ -18,10 +18,11 @@ struct MemberPlace {
 
   std::uint16_t port = 0;  ///< of the master, on the loopback address
   MemberNumber number = 0;
+  int place = 0;  ///< 0 … most − 1: no other process of the launcher's has it as long as this one lives
   int most = 1;   ///< members at a time
   Token token{};  ///< of the job
 
-  /// "port/number/most/token".
+  /// "port/number/place/most/token".
   std::string encoded() const;
   /// Errc::bad_input for anything else.
   static Result<MemberPlace> decoded(std::string_view words);

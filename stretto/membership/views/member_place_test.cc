@@ -12,10 +12,11 @@ namespace stretto {
 namespace {
 
 TEST(MemberPlace, IsWrittenAndRead) {
-  const MemberPlace place{.port = 40123, .number = 17, .most = 8, .token = new_token()};
+  const MemberPlace place{.port = 40123, .number = 17, .place = 7, .most = 8, .token = new_token()};
   const auto read = MemberPlace::decoded(place.encoded()).or_throw();
   EXPECT_EQ(read.port, place.port);
   EXPECT_EQ(read.number, place.number);
+  EXPECT_EQ(read.place, place.place);
   EXPECT_EQ(read.most, place.most);
   EXPECT_EQ(read.token, place.token);
 }
@@ -23,9 +24,10 @@ TEST(MemberPlace, IsWrittenAndRead) {
 TEST(MemberPlace, RefusesWhatIsNone) {
   const std::string token = digits_of(new_token());
   for (const std::string& words : std::vector<std::string>{
-           "", "1/2/3/" + token.substr(1), "0/2/3/" + token, "65536/2/3/" + token, "1/-2/3/" + token, "1/2/0/" + token,
-           "1/2/3", "1/2/" + token, "1/2/3/" + token + "/", " 1/2/3/" + token, "a/b/c/" + token,
-           "1/99999999999999999999/3/" + token, std::string("1/2/3/\0", 7) + token}) {
+           "", "1/2/0/3/" + token.substr(1), "0/2/0/3/" + token, "65536/2/0/3/" + token, "1/-2/0/3/" + token,
+           "1/2/0/0/" + token, "1/2/3/3/" + token, "1/2/-1/3/" + token, "1/2/0/3", "1/2/3/" + token,
+           "1/2/0/3/" + token + "/", " 1/2/0/3/" + token, "a/b/c/d/" + token, "1/99999999999999999999/0/3/" + token,
+           std::string("1/2/0/3/\0", 9) + token}) {
     EXPECT_EQ(MemberPlace::decoded(words).error().code, Errc::bad_input) << words;
   }
 }

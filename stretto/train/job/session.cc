@@ -101,7 +101,7 @@ std::unique_ptr<Recipe> Session::make_recipe(World& world) {
     options.policy = options_.policy_of(world.size());
     options.seats = std::min(options.seats, world.size());
     options.places = changes().most();
-    options.place = place_of(changes());
+    options.place = changes().place();
   }
   return options_.recipe->make(context);
 }
@@ -208,10 +208,20 @@ void Session::set_samples(std::uint64_t samples) {
   recipe_->set_samples(samples);
 }
 
+void Session::set_batches(std::uint64_t batches) {
+  require_no_failure("set_batches");
+  if (batches == 0 || batches > PartialOptions::kMostBatchesOfAChangingMember) {
+    throw UsageError(
+        text("a step of ", batches, " batches: expected 1 to ", PartialOptions::kMostBatchesOfAChangingMember));
+  }
+  recipe_->set_batches(batches);
+  step_batches_ = batches;
+}
+
 void Session::deposit(Duration computed) {
   require_no_failure("deposit");
   recipe_->deposit(computed);
-  if (account_ != nullptr) account_->deposited();
+  if (account_ != nullptr) account_->deposited(std::exchange(step_batches_, 1));
   in_step_ = false;
 }
 

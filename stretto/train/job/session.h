@@ -67,6 +67,8 @@ class Session final : private BatchSource {
 
   void begin_step(std::uint64_t samples, Duration waited);
   void set_samples(std::uint64_t samples);
+  /// Recipe::set_batches().
+  void set_batches(std::uint64_t batches);
   /// Before the first step: weights are brought layer by layer, in the forward pass, where the algorithm and the
   /// replica can. What else reads them calls bring_weights() before.
   void bring_by_layer();
@@ -102,7 +104,9 @@ class Session final : private BatchSource {
   /// With that: batches in the rounds this rank holds, also in those before it came.
   std::uint64_t batches() const { return account_->batches(); }
   /// With that: the members so far, who have the numbers from 0 on.
-  int num_members() const { return static_cast<int>(context_.changes()->view().next_number); }
+  int num_members() const { return static_cast<int>(view().next_number); }
+  /// With that: those of the present world.
+  const View& view() const { return context_.changes()->view(); }
   /// Ranks that the job has at any time, at most.
   int most_ranks() const { return account_ != nullptr ? context_.changes()->most() : ranks(); }
   /// Where members change: the header of a round just applied, by the members' numbers, of which there are so many.
@@ -242,6 +246,7 @@ class Session final : private BatchSource {
   std::unique_ptr<MemberAccount> account_;        // hears of rounds before listener_; else null
   std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
   std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long
+  std::uint64_t step_batches_ = 1;                // of the step under way
   std::optional<Round> left_unbegun_;             // the fewest rounds before a world that was left before it began
   Traffic sent_before_;                           // in the worlds before
   bool of_this_world_ = true;                     // recipe_ is

@@ -74,6 +74,7 @@ bool Session::begin_in_world() {
   if (next != nullptr) {
     next->carried_sums()->go_on_from(*recipe_->carried_sums());
     recipe_.swap(next);
+    replica_.detach();  // from memory of the world before
   }
   account_->begun(*recipe_->carried_sums());
   next.reset();  // of a world before: from now on nobody asks what it holds
@@ -82,7 +83,10 @@ bool Session::begin_in_world() {
   left_unbegun_.reset();
   fetched_.clear();
   before_.clear();
-  if (changes().begin()) return true;
+  if (changes().begin()) {
+    listener_.members_are_new();
+    return true;
+  }
   // This rank has said that it holds what the others have completed here since: exchange() takes that, and then fails.
   while (recipe_->advance(*driver_, driver_->clock().now())) {
   }
@@ -106,9 +110,12 @@ void Session::learn() {
       *driver_, [this] { return account_->text(); }, from);
   const std::string beside = meeting_->broadcast_text(
       *driver_, [this] { return recipe_->carried_sums()->model_beside(); }, from);
+  const std::string state = meeting_->broadcast_text(
+      *driver_, [this] { return listener_.state(); }, from);
   if (!mine) return;
   recipe_->carried_sums()->take_over(beside);
   account_->learned(account);
+  listener_.take_state(state);
 }
 
 void Session::fetch() {

@@ -21,6 +21,9 @@ class BatchPool {
   /// The next batch of this rank, or nothing from the end on. Where members of the job change the end is that of all
   /// rounds, for which it waits: batches of a lost member may come back until then.
   std::optional<Batch> next();
+  /// The same where members change and no drain is set: next() says again whether there is one, since batches of a lost
+  /// member may have come back.
+  void look_again() { dispenser_.look_again(); }
   /// Where members change: `drain` is called when there is no batch. Returns whether there will be none.
   void at_end(std::function<bool()> drain) { drain_ = std::move(drain); }
   /// All batches drawn so far have been handed over.

@@ -45,7 +45,7 @@ std::shared_ptr<BatchPool> LoopBatches::make(Driver& driver, const PlanOptions& 
                             "batches of a lost rank are computed by others"));
     }
     members_pool_.emplace(*changes, BatchPlan(plan).num_batches());
-    return pool_ = std::make_shared<BatchPool>(plan, sharing, place_of(*changes), *members_pool_, /*base=*/0,
+    return pool_ = std::make_shared<BatchPool>(plan, sharing, changes->place(), *members_pool_, /*base=*/0,
                                                DispenserPosition(changes->most()));
   }
   const auto other = meeting_.differing_rank(driver, {Hash64::of(identity_), plan.steps, plan.epochs});

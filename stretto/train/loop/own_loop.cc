@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <string>
 
 #include "stretto/base/error.h"
@@ -57,7 +57,10 @@ void OwnLoop::begin() {
     if (!environment_.out.empty()) require_fixed("STRETTO_OUT");
     if (sessions_.num_batch_sources_ever() > 0) require_fixed("a second optimizer");
   }
-  session_.telling([&] { session_.begin({{"options", describe(options_)}}); });
+  std::vector<Session::Fingerprint> same{{"options", describe(options_)}};
+  if (session_.members_change() && hooks_.describe_state)
+    same.push_back({"registered states", hooks_.describe_state()});
+  session_.telling([&] { session_.begin(std::move(same)); });
   if (session_.members_change()) applied_ = session_.batches();  // a rank that came later has the model of then
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
   take_options();
@@ -116,9 +119,10 @@ void OwnLoop::begin_step() {
   begun_ = true;
 }
 
-int OwnLoop::step(std::uint64_t samples) {
+int OwnLoop::step(std::uint64_t samples, std::uint64_t batches) {
   return take_step("step()", [&] {
     session_.set_samples(samples);
+    if (session_.members_change()) count_batches(batches);
     session_.end_backward(text("step ", steps_));
     if (hooks_.computed) hooks_.computed();
     session_.deposit(clock_.now() - step_began_);
@@ -126,8 +130,17 @@ int OwnLoop::step(std::uint64_t samples) {
   });
 }
 
-int OwnLoop::pass() {
-  require_fixed("pass()");  // the pool counts the batches that rounds have brought
+void OwnLoop::count_batches(std::uint64_t batches) {
+  constexpr std::uint64_t kMost = PartialOptions::kMostBatchesOfAChangingMember;
+  const bool counts = session_.recipe().averages_gradients();
+  const std::uint64_t more = counts ? std::min(dropped_, kMost - std::min(batches, kMost)) : 0;
+  session_.set_batches(batches + more);
+  dropped_ -= more;
+}
+
+int OwnLoop::pass(std::uint64_t batches) {
+  if (!session_.recipe().averages_gradients()) require_fixed("pass()");
+  drop_batches(batches);
   return take_step("pass()", [&] { session_.pass(); });
 }
 
@@ -186,9 +199,23 @@ bool OwnLoop::drain() {
 void OwnLoop::finish_with_members() {
   for (;;) {
     rest();
-    if (session_.end([this] { compare(/*last=*/true); })) return;
+    if (session_.end([this] { compare(/*last=*/true); })) break;
     move_to(State::going);
   }
+  hear_words();  // once nobody can go on in another world without them
+}
+
+void OwnLoop::members_are_new() {
+  const View& view = session_.view();
+  NewMembers now{.rank = session_.rank(), .ranks = session_.ranks(), .joined = {}, .lost = {}, .left = {}};
+  const auto before = std::exchange(members_, {});
+  for (const PlacedMember& member : view.members) members_.push_back(member.number);
+  std::ranges::sort(members_);
+  std::ranges::set_difference(members_, before, std::back_inserter(now.joined));
+  for (const MemberNumber member : before) {
+    if (!view.has(member)) (view.has_departed(member) ? now.left : now.lost).push_back(member);
+  }
+  if (hooks_.members) hooks_.members(now);
 }
 
 void OwnLoop::require_fixed(const char* call) const {
@@ -281,7 +308,8 @@ void OwnLoop::go_on() {
   history_.begin_again();
   session_.begin_again(applied_);
   session_.meeting().gather(session_.driver(), {});  // all ranks have come to part()
-  exchange_words();
+  gather_words();
+  hear_words();
   begun_ = false;
   move_to(State::fresh);
   begin_timing();
@@ -291,7 +319,8 @@ void OwnLoop::go_on() {
 void OwnLoop::compare(bool last) {
   session_.meeting().average_buffers(session_.driver());
   const Session::Comparison found = session_.compare(deposits_);
-  exchange_words();
+  gather_words();
+  if (!session_.members_change()) hear_words();
   identical_ = found.differ.empty();
   if (last) {
     ledger_.close();
@@ -319,9 +348,12 @@ void OwnLoop::compare(bool last) {
                  found.differ[0].rank});
 }
 
-void OwnLoop::exchange_words() {
-  if (!hooks_.tell_ranks) return;
-  hooks_.hear_ranks(session_.meeting().gather_lists(session_.driver(), hooks_.tell_ranks()));
+void OwnLoop::gather_words() {
+  if (hooks_.tell_ranks) words_ = session_.meeting().gather_lists(session_.driver(), hooks_.tell_ranks());
+}
+
+void OwnLoop::hear_words() {
+  if (hooks_.tell_ranks) hooks_.hear_ranks(words_);
 }
 
 // A rank that goes at once would stop the others in the exchange by which they are about to see the same.
@@ -371,8 +403,8 @@ LoopCounts OwnLoop::take_counts() {
   return hooks_.take_counts ? hooks_.take_counts() : LoopCounts{};
 }
 
-void OwnLoop::counted(const LoopCounts& sum) {
-  if (hooks_.counted) hooks_.counted(sum);
+void OwnLoop::counted(const LoopCounts& sum, int ranks) {
+  if (hooks_.counted) hooks_.counted(sum, ranks);
 }
 
 void OwnLoop::after(const RoundResult& result) {
@@ -415,61 +447,6 @@ void OwnLoop::tell(const std::string& line) const {
   if (session_.rank() != 0) return;
   if (hooks_.tell) return hooks_.tell(line);
   std::fprintf(stderr, "stretto: %s\n", line.c_str());
-}
-
-namespace {
-
-using nlohmann::ordered_json;
-
-std::string policy_name(std::uint64_t word) {
-  return Policy::decode(word).to_string();
-}
-
-ordered_json json_of(const LoopHistory::Estimate& estimate) {
-  if (estimate.steps == 0) return nullptr;
-  return {{"sync_seconds", estimate.sync}, {"ideal_seconds", estimate.ideal}, {"steps", estimate.steps}};
-}
-
-ordered_json json_of(const LoopHistory::Holds& holds) {
-  if (holds.rank < 0) return nullptr;
-  return {{"rounds", holds.rounds}, {"seconds", holds.seconds}, {"rank", holds.rank}, {"longest", holds.longest}};
-}
-
-}  // namespace
-
-std::string OwnLoop::report_json() const {
-  ordered_json last_steps = ordered_json::array();
-  for (int rank = 0; rank < ledger_.ranks(); ++rank) {
-    ordered_json steps = ordered_json::array();
-    for (const LoopHistory::Step& step : history_.last_steps(rank)) {
-      steps.push_back({step.begin, step.computed, step.waited});
-    }
-    last_steps.push_back(std::move(steps));
-  }
-  ordered_json json = {{"algorithm", options_.algorithm},
-                       {"rank", session_.rank()},
-                       {"ranks", session_.ranks()},
-                       {"max_lag", options_.max_lag},
-                       {"imbalance", imbalance_.to_string()},
-                       {"finished", state_ == State::finished},
-                       {"replicas_identical", identical_ ? ordered_json(*identical_) : ordered_json(nullptr)},
-                       {"steps", steps_},
-                       {"deposits", deposits_},
-                       {"estimate", json_of(history_.estimate(ledger_.applied()))},
-                       {"holds", json_of(history_.holds())},
-                       {"last_steps", std::move(last_steps)},
-                       {"ledger", ordered_json::parse(ledger_.to_json(policy_name))}};
-  if (!ledger_.hosts().empty()) json["hosts"] = ledger_.hosts();
-  return json.dump();
-}
-
-void OwnLoop::report() const {
-  if (session_.rank() != 0) return;
-  const double elapsed = ledger_.seconds();
-  std::printf("%s on %d ranks: %llu batches applied in %.3g s, %.3g batches/s\n%s", options_.algorithm.c_str(),
-              session_.ranks(), static_cast<unsigned long long>(ledger_.batches()), elapsed,
-              elapsed > 0 ? static_cast<double>(ledger_.batches()) / elapsed : 0, ledger_.to_text(policy_name).c_str());
-  std::fflush(stdout);
 }
 
 }  // namespace stretto

@@ -21,6 +21,15 @@
 
 namespace stretto {
 
+/// The members of a world of a job whose members change, as one of its ranks sees them.
+struct NewMembers {
+  int rank = 0;
+  int ranks = 1;
+  std::vector<MemberNumber> joined;  ///< since this rank's world before; in its first all that are there
+  std::vector<MemberNumber> lost;    ///< the same of those that are there no more
+  std::vector<MemberNumber> left;    ///< the same, by their own wish
+};
+
 /// Hooks for the owner of an OwnLoop, called on its thread. An empty hook is not called.
 struct LoopHooks {
   /// The gradients of this step are complete: before they are handed over.
@@ -31,14 +40,21 @@ struct LoopHooks {
   std::function<void(std::uint64_t batches)> applied = {};
   /// Returns the counts that the next deposit brings along: RoundListener::take_counts().
   std::function<LoopCounts()> take_counts = {};
-  /// Hears the counts that the deposits of a round have brought along, before it moves the weights: the same on every
-  /// rank.
-  std::function<void(const LoopCounts& sum)> counted = {};
+  /// Hears the counts that the deposits of a round of so many ranks have brought along, before it moves the weights:
+  /// the same on every rank.
+  std::function<void(const LoopCounts& sum, int ranks)> counted = {};
   /// Any number of words for the other ranks, wherever all of them meet and wherever they part again. On every rank or
-  /// on none.
+  /// on none. Where members change it may be asked again before the words of all have come.
   std::function<std::vector<std::uint64_t>()> tell_ranks = {};
   /// The words of all ranks, by rank: the same on every rank.
   std::function<void(const std::vector<std::vector<std::uint64_t>>& words)> hear_ranks = {};
+  /// Where members of the job change: who they are in a world that has begun for this rank, also in its first.
+  std::function<void(const NewMembers& members)> members = {};
+  /// With that, what the owner has beside the replica that is the same on every rank after the rounds so far: a line
+  /// for each thing, to be the same on all ranks; its content, and its taking over by a rank that comes in.
+  std::function<std::string()> describe_state = {};
+  std::function<std::string()> state = {};
+  std::function<void(const std::string& state)> take_state = {};
   /// Called about ten times a second while this rank waits: SessionOptions::look.
   std::function<void()> look = {};
   /// Is told, on every rank, what a person should read; empty: stderr.
@@ -65,10 +81,14 @@ class OwnLoop final : private RoundListener, private RankLoop {
   /// Attaches the memory of the next step's gradients, set to zero; again before step(): without effect.
   void begin_step();
   /// Hands over the gradients of a batch of `samples`, and applies the rounds that are complete. Returns how many.
-  /// Throws Failure (Errc::aborted), on every rank, if a gradient is not finite.
-  int step(std::uint64_t samples);
+  /// `batches`: of the job's pool, where members of the job change, 1 to 1,000. Throws Failure (Errc::aborted), on
+  /// every rank, if a gradient is not finite.
+  int step(std::uint64_t samples, std::uint64_t batches = 1);
   /// In the place of step(): drops the batch, and meets the others as if it had been handed over.
-  int pass();
+  int pass(std::uint64_t batches = 1);
+  /// Where members of the job change: so many batches that this rank has drawn are handed over by none of its steps, as
+  /// after a loop over an epoch that was left. They count as used, with the next step.
+  void drop_batches(std::uint64_t batches) { dropped_ += batches; }
   /// This rank has no more batches: returns when no rank has. With Others::end it has none for its other loops either.
   /// Throws Failure (Errc::diverged), which names them, where replicas differ, and UsageError, on every rank, where
   /// ranks finish different loops.
@@ -150,8 +170,13 @@ class OwnLoop final : private RoundListener, private RankLoop {
 
   void before(const RoundResult& result) override;
   LoopCounts take_counts() override;
-  void counted(const LoopCounts& sum) override;
+  void counted(const LoopCounts& sum, int ranks) override;
   void after(const RoundResult& result) override;
+  std::string state() override { return hooks_.state ? hooks_.state() : std::string(); }
+  void take_state(const std::string& state) override {
+    if (hooks_.take_state) hooks_.take_state(state);
+  }
+  void members_are_new() override;
   void hold_full_round(const RoundResult& result);
   /// finish() where members change.
   void finish_with_members();
@@ -161,6 +186,8 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void require_going_on(const char* call) const;
   /// step() or pass(): `hand_over` is what differs.
   int take_step(const char* call, FunctionRef<void()> hand_over);
+  /// Says that the step has so many batches, and those dropped before.
+  void count_batches(std::uint64_t batches);
   /// A step begins where the one before ends.
   void begin_timing();
   /// Compares the replicas of all ranks. `last`: no rank goes on.
@@ -176,8 +203,9 @@ class OwnLoop final : private RoundListener, private RankLoop {
   std::vector<RankLoop*> all_loops() const;
   /// Of loops that rest: whether some rank meets. `finishes`: this loop, else this rank does.
   bool some_meet(const std::vector<RankLoop*>& loops, bool finishes);
-  /// Exchanges what the hooks of all ranks have to say to one another.
-  void exchange_words();
+  /// Gathers what the hooks of all ranks have to say to one another, for hear_words().
+  void gather_words();
+  void hear_words();
 
   const LoopEnvironment environment_;
   const DistributedOptions options_;  // as the environment wants them
@@ -196,12 +224,15 @@ class OwnLoop final : private RoundListener, private RankLoop {
   LoopReporter reporter_;
   std::function<void(const RoundResult&)> on_round_;
   std::function<void()> on_full_round_;
+  std::vector<std::vector<std::uint64_t>> words_;  // of all ranks, that hooks_ has not heard
+  std::vector<MemberNumber> members_;              // of the present world, by number
 
   TimePoint start_;
   TimePoint step_began_;
   Duration waited_{0};               // at the end of the last step
   std::uint64_t steps_ = 0;          // of this rank
   std::uint64_t steps_before_ = 0;   // of them before the checkpoint
+  std::uint64_t dropped_ = 0;        // batches that no step has handed over, nor said so
   std::uint64_t deposits_ = 0;       // steps since the checkpoint that were not passed
   std::uint64_t applied_ = 0;        // batches
   std::uint64_t rounds_before_ = 0;  // of recipes before the present one

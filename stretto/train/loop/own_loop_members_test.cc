@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/error.h"
@@ -56,15 +57,33 @@ class OwnLoopMembers : public testing::TestWithParam<const char*> {
     const auto pool = batches.make(loop.session().driver(),
                                    {.samples = kBatches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
                                    Sharing::shared);
-    pool->at_end([&loop] { return loop.drain(); });
-    while (const auto batch = pool->next()) {
-      loop.begin_step();
+    const auto compute = [&](const Batch& batch) {
       happens(begun_.fetch_add(1) + 1);
-      const auto [a, b] = numbers_of(batch->sequence);
+      const auto [a, b] = numbers_of(batch.sequence);
       replica.backward(0, a);
       replica.backward(1, b);
-      loop.step(1);
-      batches.deposited();
+    };
+    if (batches_a_step_ == 1) {
+      pool->at_end([&loop] { return loop.drain(); });
+      while (const auto batch = pool->next()) {
+        loop.begin_step();
+        compute(*batch);
+        loop.step(1);
+        batches.deposited();
+      }
+    }
+    for (std::uint64_t added = 0; batches_a_step_ > 1;) {
+      pool->look_again();
+      const auto batch = pool->next();
+      if (batch) {
+        if (added++ == 0) loop.begin_step();
+        compute(*batch);
+      }
+      if (added == batches_a_step_ || (!batch && added > 0)) {
+        loop.step(1, std::exchange(added, 0));
+      } else if (!batch && loop.drain()) {
+        break;
+      }
     }
     loop.finish();
     double all_first = 0, all_second = 0;
@@ -97,6 +116,7 @@ class OwnLoopMembers : public testing::TestWithParam<const char*> {
     return said;
   }
 
+  std::uint64_t batches_a_step_ = 1;
   std::atomic<std::uint64_t>& begun_;
 };
 
@@ -119,6 +139,16 @@ TEST_P(OwnLoopMembers, AllButOneAreLost) {
     if (n == 100 || n == 101 || n == 400) ::raise(SIGKILL);
   });
   EXPECT_EQ(said.size(), 1u);
+  EXPECT_THAT(said, Each("good"));
+}
+
+// Of a step under way no batch counts, of one that was handed over all do.
+TEST_P(OwnLoopMembers, AStepHasSeveralBatches) {
+  batches_a_step_ = 7;
+  const auto said = run(4, [](std::uint64_t n) {
+    if (n == 150 || n == 340) ::raise(SIGKILL);
+  });
+  EXPECT_EQ(said.size(), 2u);
   EXPECT_THAT(said, Each("good"));
 }
 
@@ -163,8 +193,13 @@ TEST(OwnLoopRefuses, WhatDoesNotGoOnWhereMembersChange) {
   options.overlap = false;
   EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.meet(); }),
               HasSubstr("meet() where members of the job change"));
+  EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.step(1, 0); }), HasSubstr("a step of 0 batches"));
+  EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.step(1, 1001); }), HasSubstr("a step of 1001 batches"));
+  options.algorithm = "diloco";
   EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.pass(); }),
               HasSubstr("pass() where members of the job change"));
+  EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.step(1, 2); }),
+              HasSubstr("a step of 2 batches under an algorithm that counts each rank's steps"));
   options.full_every = 10;
   options.algorithm = "eager-solo";
   EXPECT_THAT(refusal(options), HasSubstr("members that change with full_every 10"));

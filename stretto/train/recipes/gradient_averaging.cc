@@ -88,7 +88,7 @@ void move_by_average(const RecipeContext& context, RoundNotes* notes, const Roun
   std::span<const std::int64_t> uses;
   if (notes != nullptr) {
     if (const auto difference = notes->difference(noted)) throw Failure({Errc::diverged, *difference, -1});
-    context.listener.counted(notes->counts(noted));
+    context.listener.counted(notes->counts(noted), result.header->ranks());
     notes->applies(result.round, context.replica.optimizer_options(), compared_weights(context, result.round));
     uses = notes->uses(noted);
   }
@@ -157,7 +157,8 @@ void GradientAveraging::write_notes() {
 
 void GradientAveraging::deposit(Duration computed) {
   Contribution& mine = *std::exchange(current_, nullptr);
-  collective_->deposit(mine, {.samples = samples_, .computed = computed, .waited = waited_});
+  collective_->deposit(
+      mine, {.batches = std::exchange(batches_, 1), .samples = samples_, .computed = computed, .waited = waited_});
 }
 
 Result<int> GradientAveraging::advance(Driver& driver, TimePoint deadline) {

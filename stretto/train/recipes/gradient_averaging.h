@@ -33,6 +33,7 @@ class GradientAveraging : public Recipe, private CarriedSums {
 
   void begin_step(std::uint64_t samples, Duration waited) override;
   void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  void set_batches(std::uint64_t batches) override { batches_ = batches; }
   std::optional<std::string> end_backward() override;
   void deposit(Duration computed) override;
   void pass() override {}  // exchange() arrives; the set goes to the next step
@@ -74,6 +75,7 @@ class GradientAveraging : public Recipe, private CarriedSums {
   Contribution* current_ = nullptr;                     ///< being filled; null: the last one has been deposited
   std::vector<std::span<std::byte>> memory_;            ///< its buckets
   std::uint64_t samples_ = 0;                           ///< of the step under way
+  std::uint64_t batches_ = 1;                           ///< the same
   Duration waited_{0};                                  ///< before it
   std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite
   std::vector<std::int64_t> noted_;                     ///< gradients_of()

@@ -8,6 +8,12 @@ void Recipe::pass() {
   throw UsageError("pass() under an algorithm whose ranks cannot drop a batch: expected deposit() in each step");
 }
 
+void Recipe::set_batches(std::uint64_t batches) {
+  if (batches == 1) return;
+  throw UsageError(
+      text("a step of ", batches, " batches under an algorithm that counts each rank's steps: expected 1"));
+}
+
 void Recipe::set_state(const std::string& state) {
   if (!state.empty()) throw Failure({Errc::bad_input, "a state of an algorithm that has none"});
 }

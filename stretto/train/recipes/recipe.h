@@ -27,10 +27,20 @@ class RoundListener {
   /// The counts that the deposit about to be handed over brings along; a deposit asks once. Only where rounds carry
   /// notes (RecipeOptions::notes) of an algorithm that averages gradients.
   virtual LoopCounts take_counts() { return {}; }
-  /// Hears the counts that the deposits of a round that is not empty have brought along: between before() and the move.
-  virtual void counted(const LoopCounts& /*sum*/) {}
+  /// Hears the counts that the deposits of a round that is not empty have brought along, which is one of so many ranks:
+  /// between before() and the move.
+  virtual void counted(const LoopCounts& /*sum*/, int /*ranks*/) {}
   /// The weights are what they are after this round. Also for a round in which nobody brought anything.
   virtual void after(const RoundResult& result) = 0;
+
+  // Where members of the job change:
+  /// What the rank has beside the replica that is the same on every rank after the rounds so far, for one that comes
+  /// in.
+  virtual std::string state() { return {}; }
+  /// Takes over what state() of a rank that holds all rounds has given; the replica has that one's weights already.
+  virtual void take_state(const std::string& /*state*/) {}
+  /// This rank has begun in a world, the first one, too.
+  virtual void members_are_new() {}
 };
 
 /// The H of algorithms in which all ranks meet at the end alone, unless told otherwise.
@@ -148,6 +158,9 @@ class Recipe {
   virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
   /// Corrects the number of samples; before the backward pass where gradients are handed over during it.
   virtual void set_samples(std::uint64_t samples) = 0;
+  /// Says that the step has so many batches, from 1 to PartialOptions::kMostBatchesOfAChangingMember, where members of
+  /// the job change. Throws UsageError for more than 1 where the algorithm counts steps.
+  virtual void set_batches(std::uint64_t batches);
   /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
   /// those behind has reached another rank then, and the caller stops the job.
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;

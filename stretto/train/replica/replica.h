@@ -89,6 +89,9 @@ class Replica {
   virtual void attach(int set, Memory memory) = 0;
   /// The same with memory of the replica's own.
   virtual void attach_own() = 0;
+  /// All memory that has been attached but the replica's own is about to be gone: gradients lie in that from now on, as
+  /// they are.
+  virtual void detach() {}
   /// Called in the backward pass with 0, 1, 2, … as soon as all gradients of a bucket and of those before it lie in
   /// the attached memory; end_backward() calls it for the rest. Null: never called. Must not throw.
   virtual void on_bucket_ready(std::function<void(int)> ready) = 0;

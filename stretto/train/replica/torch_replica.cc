@@ -348,6 +348,20 @@ void TorchReplica::attach_own() {
   impl_->begin_pass(impl_->own_set_);
 }
 
+void TorchReplica::detach() {
+  auto& impl = *impl_;
+  if (impl.attached_ != nullptr && impl.attached_ != &impl.own_set_) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < impl.trained_.size(); ++i) {
+      const at::Tensor& gradient = impl.trained_[i].tensor.grad();
+      at::Tensor own = impl.own_set_.tensors[i];
+      if (gradient.defined() && gradient.is_same(impl.attached_->tensors[i])) own.copy_(gradient);
+    }
+    impl.point_at(impl.own_set_);
+  }
+  impl.sets_.clear();
+}
+
 void TorchReplica::on_bucket_ready(std::function<void(int)> ready) {
   impl_->ready_ = std::move(ready);
 }
@@ -470,31 +484,6 @@ void TorchReplica::set_lr_factor(double factor) {
 
 std::span<std::byte> TorchReplica::parameters(int bucket) {
   return memory_of(impl_->flat_[static_cast<std::size_t>(bucket)]);
-}
-
-std::vector<std::span<std::byte>> TorchReplica::weights() {
-  std::vector<std::span<std::byte>> all;
-  for (const at::Tensor& flat : impl_->flat_) all.push_back(memory_of(flat));
-  for (const at::Tensor& tensor : impl_->others_) all.push_back(memory_of(tensor));
-  return all;
-}
-
-std::vector<TorchReplica::Buffer> TorchReplica::floating_buffers() {
-  std::vector<Buffer> buffers;
-  for (const at::Tensor& buffer : impl_->buffers_) buffers.push_back({*data_type(buffer), memory_of(buffer)});
-  return buffers;
-}
-
-std::vector<std::pair<std::size_t, std::size_t>> TorchReplica::moments() const {
-  return impl_->moments_;
-}
-
-std::vector<std::span<std::int64_t>> TorchReplica::counts() {
-  std::vector<std::span<std::int64_t>> counts;
-  for (const at::Tensor& count : impl_->counts_) {
-    counts.emplace_back(count.data_ptr<std::int64_t>(), static_cast<std::size_t>(count.numel()));
-  }
-  return counts;
 }
 
 }  // namespace stretto

@@ -68,6 +68,7 @@ class TorchReplica final : public Replica, public GradientsByTensor, public Read
   /// Views of `memory` are made once a set and kept.
   void attach(int set, Memory memory) override;
   void attach_own() override;
+  void detach() override;
   void on_bucket_ready(std::function<void(int)> ready) override;
   GradientsByTensor* gradients_by_tensor() override { return this; }
   std::span<const TrainedTensor> trained_tensors() const override;

@@ -332,4 +332,29 @@ std::uint64_t TorchReplica::hash_of_parameters() const {
   return hash.value();
 }
 
+std::vector<std::span<std::byte>> TorchReplica::weights() {
+  std::vector<std::span<std::byte>> all;
+  for (const at::Tensor& flat : impl_->flat_) all.push_back(memory_of(flat));
+  for (const at::Tensor& tensor : impl_->others_) all.push_back(memory_of(tensor));
+  return all;
+}
+
+std::vector<TorchReplica::Buffer> TorchReplica::floating_buffers() {
+  std::vector<Buffer> buffers;
+  for (const at::Tensor& buffer : impl_->buffers_) buffers.push_back({*data_type(buffer), memory_of(buffer)});
+  return buffers;
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> TorchReplica::moments() const {
+  return impl_->moments_;
+}
+
+std::vector<std::span<std::int64_t>> TorchReplica::counts() {
+  std::vector<std::span<std::int64_t>> counts;
+  for (const at::Tensor& count : impl_->counts_) {
+    counts.emplace_back(count.data_ptr<std::int64_t>(), static_cast<std::size_t>(count.numel()));
+  }
+  return counts;
+}
+
 }  // namespace stretto

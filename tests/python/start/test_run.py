@@ -41,14 +41,6 @@ print_line = {"rank": found.global_rank(), "size": found.world_size(), "local": 
               "node": found.node_rank(), "external": found.creates_processes_externally, "port": found.main_port > 0}
 """
 
-REFUSED = """
-import os, stretto
-try:
-    stretto.init()
-except stretto.UsageError as error:
-    print_line = {"rank": int(os.environ["RANK"]), "why": str(error)}
-"""
-
 PRINT = """
 import json, os
 os.write(1, (json.dumps(print_line) + "\\n").encode())  # at once: ranks share the pipe
@@ -94,14 +86,6 @@ def test_inside_a_job_of_torchrun_s(tmp_path: pathlib.Path) -> None:
     outer |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": "none"}
     found = lines_of(run(tmp_path, 2, GLOO, outer))
     assert [(line["size"], line["sum"]) for line in found] == [(2, 3.0)] * 2
-
-
-def test_members_that_change_are_refused(tmp_path: pathlib.Path) -> None:
-    found = lines_of(run(tmp_path, "1:2", REFUSED, {}))
-    assert [line["rank"] for line in found] == [0, 1]
-    for line in found:
-        assert "stretto run --ranks MIN:MAX" in line["why"]
-        assert line["why"].endswith("expected one number of ranks")
 
 
 def test_accelerate(tmp_path: pathlib.Path) -> None:

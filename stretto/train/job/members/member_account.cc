@@ -93,9 +93,9 @@ void MemberAccount::begun(CarriedSums& rounds) {
   has_model_ = true;
 }
 
-void MemberAccount::deposited() {
+void MemberAccount::deposited(std::uint64_t batches) {
   const std::lock_guard lock(mutex_);
-  ++deposited_;
+  deposited_ += batches;
 }
 
 std::string MemberAccount::text() const {

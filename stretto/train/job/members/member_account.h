@@ -36,8 +36,8 @@ class MemberAccount final : public RoundListener {
   void begun(CarriedSums& rounds);
   /// The rank has taken over the model of a member that holds all rounds before that world, with this text().
   void learned(std::string_view text);
-  /// This rank has handed over a batch.
-  void deposited();
+  /// This rank has handed over so many batches.
+  void deposited(std::uint64_t batches);
   /// Whether it has begun in any world.
   bool has_begun() const { return rounds_ != nullptr; }
   /// Rounds it holds, without those of the present world that it has not been handed.
@@ -53,7 +53,7 @@ class MemberAccount final : public RoundListener {
 
   void before(const RoundResult& result) override { next_.before(result); }
   LoopCounts take_counts() override { return next_.take_counts(); }
-  void counted(const LoopCounts& sum) override { next_.counted(sum); }
+  void counted(const LoopCounts& sum, int ranks) override { next_.counted(sum, ranks); }
   void after(const RoundResult& result) override;
 
  private:

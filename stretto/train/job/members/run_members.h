@@ -32,12 +32,6 @@ inline int number_of(RankContext& rank) {
   return rank.changes() != nullptr ? static_cast<int>(rank.changes()->number()) : rank.rank();
 }
 
-/// The place of a member among as many as there may be at a time: what is sized by these is the same in every world.
-/// Two members may have one.
-inline int place_of(const Changes& changes) {
-  return static_cast<int>(changes.number() % static_cast<MemberNumber>(changes.most()));
-}
-
 /// Counts up the batches of the pool of a job whose members change.
 class MembersPool final : public SharedCounter {
  public:

@@ -1,0 +1,92 @@
+"""A rank of a job that counts how often each sample is in a result, for test_members.py.
+
+counted.py ALGORITHM EPOCHS WORKERS ACCUMULATED MEMBERS [NUMBER:SIGNAL:STEP…]: before its step STEP the process of that
+number gets the signal; "raise" raises an exception. Steps are slow until so many members have been there. Prints a line
+of JSON at the end.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+
+import torch
+
+import stretto
+
+SAMPLES, BATCH = 240, 4
+
+
+class Counts:
+    """In how many results each sample is: the same on every rank, so a state to be registered."""
+
+    def __init__(self) -> None:
+        self.of_samples = torch.zeros(SAMPLES, dtype=torch.int64)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {"of samples": self.of_samples}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        self.of_samples.copy_(state["of samples"])
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_samples = torch.nn.Parameter(torch.randn(SAMPLES, dtype=torch.float64))
+        self.norm = torch.nn.BatchNorm1d(3)
+
+
+def main() -> None:
+    algorithm, epochs, workers, accumulated, members = sys.argv[1], *map(int, sys.argv[2:6])
+    number = int(os.environ["STRETTO_MEMBER"].split("/")[1]) if "STRETTO_MEMBER" in os.environ else stretto.rank()
+    signals = {int(step): sent for who, sent, step in (word.split(":") for word in sys.argv[6:]) if int(who) == number}
+    torch.set_num_threads(1)
+    torch.manual_seed(number)  # all begin with the weights of one
+    model, counts, worlds = Model(), Counts(), []
+    optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.5, momentum=0.9), model, algorithm)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.9)
+    optimizer.register_state("counts", counts)
+    optimizer.on_members(lambda rank, size, joined, lost, left: worlds.append([rank, size, joined, lost, left]))
+
+    def count() -> None:
+        ranks = worlds[-1][1] if worlds else stretto.size()  # the divisor of the sum
+        counts.of_samples += (model.of_samples.grad * ranks).round().to(torch.int64)
+
+    optimizer.before_step(count)
+    sampler = stretto.Sampler(SAMPLES, BATCH, epochs=epochs)
+    loader = torch.utils.data.DataLoader(range(SAMPLES), batch_sampler=sampler, num_workers=workers)
+    steps, seen = 0, []
+    for epoch in sampler.epochs():
+        seen.append(epoch)
+        for batch, indices in enumerate(loader):
+            if batch % accumulated == 0:
+                optimizer.zero_grad()
+            model.of_samples[indices].sum().backward()
+            if batch % accumulated == accumulated - 1:
+                if (sent := signals.pop(steps, "")) == "raise":
+                    raise ValueError("a step that fails")
+                if sent:
+                    os.kill(os.getpid(), int(sent))
+                time.sleep(0.002 if sum(len(world[2]) for world in worlds) >= members else 0.05)
+                optimizer.step(batches=accumulated)
+                assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())  # its memory is there
+                scheduler.step()
+                steps += 1
+    optimizer.finish()
+    weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
+    result = {
+        "number": number,
+        "steps": steps,
+        "epochs": seen,
+        "worlds": worlds,
+        "counts": sorted(set(counts.of_samples.tolist())),
+        "applied": optimizer.batches_applied,
+        "rate": optimizer.param_groups[0]["lr"],
+        "weights": weights,
+    }
+    os.write(1, (json.dumps(result) + "\n").encode())  # at once: ranks share the pipe
+
+
+main()
