@@ -295,9 +295,9 @@ def refused():
 def test_what_ranks_would_differ_in_is_refused_with_what_would_work():
     for metric, epoch, part in values(refused, ranks=2):
         assert metric == (
-            "ReduceLROnPlateau.step() with a metric in the loop of one of several ranks, which would have "
-            "different ones at different rounds: expected it within `with optimizer.together():`, where it gets the mean "
-            "of all ranks'"
+            "ReduceLROnPlateau.step() with a metric in the loop of one of several ranks, which would have different "
+            "ones at different rounds: expected it within `with optimizer.together():`, where it gets the mean of all "
+            "ranks'"
         )
         assert epoch.startswith("CosineAnnealingWarmRestarts.step() with an epoch in the loop of one of several ranks")
         assert epoch.endswith("within `with optimizer.together():`, or step() without one")
