@@ -431,7 +431,7 @@ class Optimizer(torch.optim.Optimizer):
             yield
             return
         self._tensors.refuse_in_graphs("together()")
-        _job.require_fixed("together()")
+        self._begin()
         self._look_at_all()
         self._loop.meet(self._tensors)
         all_met = _not_finished()

@@ -101,6 +101,8 @@ class Schedulers:
     def hear_ranks(self, words: Sequence[Sequence[int]]) -> None:
         """Makes the steps that follow from what all ranks tell, by rank."""
         self._untold, self._calls, self._values = [0] * _MOST, [0] * _MOST, {}
+        if not words:  # the others have made these steps without this rank's words
+            return
         self.counted([sum(theirs[number] for theirs in words) for number in range(_MOST)], len(words))
         for number in range(_MOST):
             at = _MOST + number * _WORDS
@@ -127,6 +129,7 @@ class Schedulers:
         """Goes on from state() of another rank; schedulers that are made later do."""
         self._number()
         self._counts = list(state["counts"])
+        self._untold, self._calls, self._values = [0] * _MOST, [0] * _MOST, {}
         self._inherited = state["states"]
         for scheduler, its_state in zip(self._numbered, self._inherited):
             scheduler.load_state_dict(its_state)

@@ -96,7 +96,7 @@ std::unique_ptr<Recipe> Session::make_recipe(World& world) {
   if (account_ != nullptr) {
     RecipeOptions& options = context.options;
     options.members_change = true;
-    options.rounds_before = changes().view().complete;
+    options.rounds_before = account_->has_begun() && of_this_world_ ? account_->handed() : changes().view().complete;
     options.batches_before += account_->batches();
     options.policy = options_.policy_of(world.size());
     options.seats = std::min(options.seats, world.size());
@@ -159,17 +159,45 @@ bool Session::end(FunctionRef<void()> work) {
     work();
     return true;
   }
+  return unless_members_change([&] {
+    work();
+    return changes().finish();
+  });
+}
+
+bool Session::unless_members_change(FunctionRef<bool()> work) {
   return ends_with([&] {
     try {
-      work();
-      if (changes().finish()) return true;
+      if (work()) return true;
     } catch (const Failure& failure) {
       if (!is_change(failure.error())) throw;
+      if (!rounds_over_) take_what_is_complete();
     }
     rounds_over_ = drained_ = in_step_ = false;
     sessions_.add(*this);
     follow();
     return false;
+  });
+}
+
+Session::Met Session::meet(FunctionRef<bool()> work) {
+  require_no_failure("meet");
+  if (account_ == nullptr) return work() ? Met::yes : Met::no;
+  const std::uint64_t before = meetings_;
+  bool met = false;
+  const bool done = unless_members_change([&] {
+    met = work();
+    if (met) ++meetings_;
+    return true;
+  });
+  if (done) return met ? Met::yes : Met::no;
+  return meetings_ > before ? Met::by_others : Met::no;
+}
+
+Session::Met Session::part(FunctionRef<void()> work) {
+  return meet([&] {
+    work();
+    return true;
   });
 }
 
@@ -355,6 +383,16 @@ Session::Comparison Session::compare(std::uint64_t deposits) {
 
 void Session::begin_again(std::uint64_t batches_before) {
   STRETTO_CHECK(rounds_over_, "a round of the recipe runs, or will");
+  if (account_ != nullptr) {
+    // What the rank holds is asked for at any time: the recipe that knows it stays until another one does.
+    std::unique_ptr<Recipe> next = make_recipe(world());
+    next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    recipe_.swap(next);
+    account_->begun(*recipe_->carried_sums());
+    rounds_over_ = drained_ = in_step_ = false;
+    sessions_.add(*this);
+    return;
+  }
   const std::string state = recipe_->state();
   options_.recipe_options.batches_before = batches_before;
   recipe_.reset();  // before the next one takes its memory

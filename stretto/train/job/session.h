@@ -96,6 +96,16 @@ class Session final : private BatchSource {
   /// After the last round: runs `work`, in which all ranks meet, and where members of the job change waits for the end
   /// of the job. False: they have changed meanwhile, and this rank goes on with batches, if it gets any, and finish().
   [[nodiscard]] bool end(FunctionRef<void()> work);
+  enum class Met {
+    yes,        ///< in this call
+    by_others,  ///< the others have when members changed, and have parted again: this rank has what they have
+    no,  ///< `work` says so, or members have changed: this rank goes on with batches, if it gets any, and finish()
+  };
+  /// After the last round: runs `work`, in which all ranks meet; it returns whether they have.
+  Met meet(FunctionRef<bool()> work);
+  /// Ends what meet() has begun: runs `work`, in which all ranks meet that have met. Where members of the job change
+  /// before it is over, they part by that: Met::by_others.
+  Met part(FunctionRef<void()> work);
   /// Whether rounds are being applied that this rank has lacked: other ranks have applied them, and do not meet in
   /// them.
   bool catches_up() const { return catches_up_; }
@@ -194,12 +204,20 @@ class Session final : private BatchSource {
   Changes& changes() { return *context_.changes(); }
   /// Goes to the next world, and begins there.
   void follow();
+  /// Waits until the engine of this world stands still, and takes what has been completed before: this rank has said,
+  /// or will, that it holds that.
+  void take_what_is_complete();
   /// In a world just entered: makes what is made anew in each.
   void come_in();
   /// The members of the present world give each other what they lack, and begin. False: they change again.
   bool begin_in_world();
   /// The first rank of the present world that holds all rounds before it, where members change.
   int holder() const;
+  /// Runs `work` where all ranks meet. False: it returns that, or members have changed meanwhile, and it is not over.
+  bool unless_members_change(FunctionRef<bool()> work);
+  /// Where some ranks of the present world were cut off when others had met or parted, they take over what those have;
+  /// and all part. `meetings`: of each.
+  void end_meetings(const std::vector<Meeting::Numbers>& meetings);
   /// This rank gets the model, if it has none, and others may.
   void learn();
   /// Ranks that lack rounds get them.
@@ -251,6 +269,7 @@ class Session final : private BatchSource {
   Traffic sent_before_;                           // in the worlds before
   bool of_this_world_ = true;                     // recipe_ is
   bool catches_up_ = false;
+  std::uint64_t meetings_ = 0;  // by meet(), and their ends by part(): odd where all ranks have met
   /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
   void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);
 

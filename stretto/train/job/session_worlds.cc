@@ -10,6 +10,7 @@
 namespace stretto {
 namespace {
 
+constexpr Duration kLooksAtChangeEvery = std::chrono::milliseconds(1);
 constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
 
 MeetingOptions meeting_options(const SessionOptions& options) {
@@ -53,8 +54,10 @@ bool Session::begin_in_world() {
   const Round before = changes().view().complete;
   std::unique_ptr<Recipe> next;
   try {
+    const auto meetings = meeting_->gather(*driver_, {meetings_});
     learn();
     fetch();
+    end_meetings(meetings);
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
                   " rounds in a world after ", before);
     if (!of_this_world_) {
@@ -87,10 +90,14 @@ bool Session::begin_in_world() {
     listener_.members_are_new();
     return true;
   }
-  // This rank has said that it holds what the others have completed here since: exchange() takes that, and then fails.
-  while (recipe_->advance(*driver_, driver_->clock().now())) {
-  }
+  take_what_is_complete();
   return false;
+}
+
+void Session::take_what_is_complete() {
+  while (!changes().changing()) driver_->wait([] { return false; }, driver_->deadline(kLooksAtChangeEvery));
+  while (recipe_->advance(*driver_, driver_->clock().now())) {  // which takes all, and then fails
+  }
 }
 
 bool Session::is_change(const Error& error) const {
@@ -116,6 +123,28 @@ void Session::learn() {
   recipe_->carried_sums()->take_over(beside);
   account_->learned(account);
   listener_.take_state(state);
+}
+
+// A rank comes here from meet() or part(), or is new. One that has met comes from part(), and so do all that have.
+void Session::end_meetings(const std::vector<Meeting::Numbers>& meetings) {
+  const View& view = changes().view();
+  std::vector<std::uint64_t> of_ranks;
+  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
+    const bool learned = view.members[rank].held == kNoModel;
+    of_ranks.push_back(meetings[learned ? static_cast<std::size_t>(holder()) : rank][0]);
+  }
+  const auto most = std::ranges::max_element(of_ranks);
+  if (std::ranges::count(of_ranks, *most) < std::ssize(of_ranks)) {
+    const int from = static_cast<int>(most - of_ranks.begin());
+    const bool mine = of_ranks[static_cast<std::size_t>(rank())] < *most;
+    meeting_->broadcast_weights(*driver_, from, mine);
+    const std::string state = meeting_->broadcast_text(
+        *driver_, [this] { return listener_.state(); }, from);
+    if (mine) listener_.take_state(state);
+  }
+  const bool have_met = *most % 2 != 0;
+  if (have_met) listener_.hear(meeting_->gather_lists(*driver_, listener_.tell()));
+  meetings_ = *most + (have_met ? 1 : 0);
 }
 
 void Session::fetch() {

@@ -96,7 +96,7 @@ void OwnLoop::move_to(State next) {
     case State::fresh: allowed = may_follow({State::met}); break;
     case State::going:
       allowed = may_follow({State::fresh, State::going, State::full_round}) ||
-                (state_ == State::resting && session_.members_change());
+                ((state_ == State::resting || state_ == State::met) && session_.members_change());
       break;
     case State::full_round: allowed = may_follow({State::going, State::resting}); break;
     case State::resting: allowed = may_follow({State::fresh, State::going, State::full_round}); break;
@@ -199,10 +199,51 @@ bool OwnLoop::drain() {
 void OwnLoop::finish_with_members() {
   for (;;) {
     rest();
-    if (session_.end([this] { compare(/*last=*/true); })) break;
+    bool ends = false;
+    const auto met = session_.meet([&] {
+      ends = !some_meet(all_loops(), /*finishes=*/true);
+      if (!ends) compare(/*last=*/false);
+      return !ends;
+    });
+    if (met == Session::Met::yes) {
+      hear(words_);
+      move_to(State::met);
+      part_with_members();
+    } else if (ends && session_.end([this] { compare(/*last=*/true); })) {
+      break;
+    } else {
+      move_to(State::going);
+    }
+  }
+  hear(words_);  // once nobody can go on in another world without them
+}
+
+void OwnLoop::meet_with_members() {
+  for (;;) {
+    rest();
+    const auto met = session_.meet([this] {
+      some_meet(all_loops(), /*finishes=*/false);
+      compare(/*last=*/false);
+      return true;
+    });
+    if (met == Session::Met::yes) hear(words_);
+    parted_ = met == Session::Met::by_others;
+    if (met != Session::Met::no) return move_to(State::met);
     move_to(State::going);
   }
-  hear_words();  // once nobody can go on in another world without them
+}
+
+void OwnLoop::part_with_members() {
+  if (std::exchange(parted_, false)) {
+    hear({});
+  } else {
+    session_.begin_again(applied_);
+    if (session_.part([this] { gather_words(); }) == Session::Met::yes) hear(words_);
+  }
+  begun_ = false;
+  move_to(State::going);
+  begin_timing();
+  waited_ = Duration(0);
 }
 
 void OwnLoop::members_are_new() {
@@ -278,9 +319,12 @@ int OwnLoop::finish(Others others) {
 
 int OwnLoop::meet() {
   require_going_on("meet()");
-  require_fixed("meet()");
   return call([&] {
     const std::uint64_t before = rounds();
+    if (session_.members_change()) {
+      meet_with_members();
+      return static_cast<int>(rounds() - before);
+    }
     const auto loops = all_loops();
     for (RankLoop* loop : loops) loop->rest();
     some_meet(loops, /*finishes=*/false);
@@ -297,7 +341,11 @@ void OwnLoop::come_together() {
 void OwnLoop::part() {
   if (state_ != State::met) throw UsageError("part() without meet()");
   call([&] {
-    for (RankLoop* loop : all_loops()) loop->go_on();
+    if (session_.members_change()) {
+      part_with_members();
+    } else {
+      for (RankLoop* loop : all_loops()) loop->go_on();
+    }
     return true;
   });
 }
@@ -309,7 +357,7 @@ void OwnLoop::go_on() {
   session_.begin_again(applied_);
   session_.meeting().gather(session_.driver(), {});  // all ranks have come to part()
   gather_words();
-  hear_words();
+  hear(words_);
   begun_ = false;
   move_to(State::fresh);
   begin_timing();
@@ -320,7 +368,7 @@ void OwnLoop::compare(bool last) {
   session_.meeting().average_buffers(session_.driver());
   const Session::Comparison found = session_.compare(deposits_);
   gather_words();
-  if (!session_.members_change()) hear_words();
+  if (!session_.members_change()) hear(words_);
   identical_ = found.differ.empty();
   if (last) {
     ledger_.close();
@@ -350,10 +398,6 @@ void OwnLoop::compare(bool last) {
 
 void OwnLoop::gather_words() {
   if (hooks_.tell_ranks) words_ = session_.meeting().gather_lists(session_.driver(), hooks_.tell_ranks());
-}
-
-void OwnLoop::hear_words() {
-  if (hooks_.tell_ranks) hooks_.hear_ranks(words_);
 }
 
 // A rank that goes at once would stop the others in the exchange by which they are about to see the same.

@@ -46,7 +46,7 @@ struct LoopHooks {
   /// Any number of words for the other ranks, wherever all of them meet and wherever they part again. On every rank or
   /// on none. Where members change it may be asked again before the words of all have come.
   std::function<std::vector<std::uint64_t>()> tell_ranks = {};
-  /// The words of all ranks, by rank: the same on every rank.
+  /// The words of all ranks, by rank: the same on every rank; empty: what this rank has told is not wanted any more.
   std::function<void(const std::vector<std::vector<std::uint64_t>>& words)> hear_ranks = {};
   /// Where members of the job change: who they are in a world that has begun for this rank, also in its first.
   std::function<void(const NewMembers& members)> members = {};
@@ -176,10 +176,19 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void take_state(const std::string& state) override {
     if (hooks_.take_state) hooks_.take_state(state);
   }
+  std::vector<std::uint64_t> tell() override {
+    return hooks_.tell_ranks ? hooks_.tell_ranks() : std::vector<std::uint64_t>();
+  }
+  void hear(const std::vector<std::vector<std::uint64_t>>& words) override {
+    if (hooks_.hear_ranks) hooks_.hear_ranks(words);
+  }
   void members_are_new() override;
   void hold_full_round(const RoundResult& result);
   /// finish() where members change.
   void finish_with_members();
+  /// The same of meet() and part().
+  void meet_with_members();
+  void part_with_members();
   /// Throws UsageError for a call that cannot be made where members of the job change.
   void require_fixed(const char* call) const;
   void set_lr();
@@ -203,9 +212,8 @@ class OwnLoop final : private RoundListener, private RankLoop {
   std::vector<RankLoop*> all_loops() const;
   /// Of loops that rest: whether some rank meets. `finishes`: this loop, else this rank does.
   bool some_meet(const std::vector<RankLoop*>& loops, bool finishes);
-  /// Gathers what the hooks of all ranks have to say to one another, for hear_words().
+  /// Gathers what the hooks of all ranks have to say to one another.
   void gather_words();
-  void hear_words();
 
   const LoopEnvironment environment_;
   const DistributedOptions options_;  // as the environment wants them
@@ -241,6 +249,7 @@ class OwnLoop final : private RoundListener, private RankLoop {
   bool watches_options_ = false;
   State state_ = State::fresh;
   bool begun_ = false;             // the step: gradients have a place
+  bool parted_ = false;            // met, and the others have parted
   bool under_way_ = false;         // a call is, or has thrown
   std::optional<bool> identical_;  // the replicas, when last compared
 };

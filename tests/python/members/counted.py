@@ -47,6 +47,7 @@ def main() -> None:
     model, counts, worlds = Model(), Counts(), []
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.5, momentum=0.9), model, algorithm)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.9)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=2, factor=0.5)
     optimizer.register_state("counts", counts)
     optimizer.on_members(lambda rank, size, joined, lost, left: worlds.append([rank, size, joined, lost, left]))
 
@@ -57,7 +58,7 @@ def main() -> None:
     optimizer.before_step(count)
     sampler = stretto.Sampler(SAMPLES, BATCH, epochs=epochs)
     loader = torch.utils.data.DataLoader(range(SAMPLES), batch_sampler=sampler, num_workers=workers)
-    steps, seen = 0, []
+    steps, seen, found = 0, [], []
     for epoch in sampler.epochs():
         seen.append(epoch)
         for batch, indices in enumerate(loader):
@@ -74,12 +75,16 @@ def main() -> None:
                 assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())  # its memory is there
                 scheduler.step()
                 steps += 1
+        with optimizer.together():  # the counts of all ranks are those of the same round
+            found.append([optimizer.rounds, optimizer.batches_applied, int(counts.of_samples.sum())])
+            plateau.step(1.0)
     optimizer.finish()
     weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
     result = {
         "number": number,
         "steps": steps,
         "epochs": seen,
+        "found": found,
         "worlds": worlds,
         "counts": sorted(set(counts.of_samples.tolist())),
         "applied": optimizer.batches_applied,

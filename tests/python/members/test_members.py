@@ -42,6 +42,10 @@ def assert_counted_once(
         assert line["epochs"][-1] == epochs - 1
     for same in ("weights", "rate"):
         assert len({line[same] for line in lines}) == 1, (same, lines)
+    last = max(lines, key=lambda line: len(line["found"]))["found"]
+    for line in lines:  # one that has come later, or has no batch left, meets the others no less
+        assert all(met in last for met in line["found"]), lines
+        assert drops or all(total == applied * BATCH for _, applied, total in line["found"])
     return {line["number"]: line for line in lines}
 
 
@@ -121,7 +125,6 @@ assert (optimizer.batches_applied, optimizer.rounds) == (0, 0)
 optimizer.zero_grad()
 tell(lambda: optimizer.register_state("late", torch.nn.Linear(1, 1)))
 tell(lambda: stretto.Optimizer(torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), 0.1)))
-tell(lambda: optimizer.together().__enter__())
 tell(stretto.barrier)
 tell(lambda: stretto.attach(None, optimizer))
 for batch in sampler:
@@ -151,7 +154,6 @@ step() before this rank has taken over the weights
 the optimizer has not begun
 register_state('late') after the first batch
 a second optimizer where members of the job change
-together() where members of the job change
 a collective of one's own where members of the job change
 expected a DistributedDataParallel
 a second Sampler over one pool
