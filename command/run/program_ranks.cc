@@ -35,6 +35,7 @@ constexpr Duration kLeftAfterKill = 1s;   // until what has been killed, and is 
 constexpr Duration kUnread = 1s;          // without a reader, until output is dropped after a signal
 constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
 constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
+constexpr Duration kForOneInPlace = 10s;  // of one that leaves: it may have little time
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
 
@@ -153,8 +154,12 @@ class RunningPrograms {
 int RunningPrograms::run() {
   if (job_.least > 0) {
     // While one may be started again too few are waited for.
-    const Duration wait = job_.restarts > 0 ? kForAnother : Duration(0);
-    master_.emplace(JobMaster::Options{.token = token_, .least = job_.least, .most = job_.ranks, .wait = wait});
+    const bool others_come = job_.restarts > 0;
+    master_.emplace(JobMaster::Options{.token = token_,
+                                       .least = job_.least,
+                                       .most = job_.ranks,
+                                       .wait = others_come ? kForAnother : Duration(0),
+                                       .wait_to_leave = others_come ? kForOneInPlace : Duration(0)});
   }
   for (int rank = 0; rank < job_.ranks && !over(); ++rank) start(rank, rank);
   if (cannot_start_ != 0) {
@@ -271,9 +276,12 @@ void RunningPrograms::ended(int number, int wait_status) {
   if (number == starting_) return;  // it has not become the program
   if (master_) master_->lose(static_cast<MemberNumber>(number));
   const int status = exit_status_of(wait_status);
-  if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(number)));
-  if (status == 0 || over()) return;
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
+  if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(number)));
+  if (master_ && !over() && master_->known().view.has_departed(static_cast<MemberNumber>(number))) {
+    return say(fmt::format("{} has left{}", name_of(number), status == 0 ? "" : fmt::format(": {}", fate.to_string())));
+  }
+  if (status == 0 || over()) return;
   if (master_ && master_->known().end == JobEnd::done) {
     return say(fmt::format("{} is lost: {}; the others have reached the end", name_of(number), fate.to_string()));
   }

@@ -32,13 +32,19 @@ class Changes {
   /// Requires: changing(). Waits for the next view, and for its members, and enters its world: RankContext::world() is
   /// another one from now on. What the rank has of the worlds before stays until begin(). Throws Failure:
   /// Errc::excluded where the others go on without this rank, Errc::aborted where too few are left, Errc::lost_peer
-  /// without a master.
+  /// without a master; and Left. After leave() it may be called without a change, and waits for one.
   virtual void enter() = 0;
   /// The rank holds all rounds before the present world. False: that has stopped, and its members change again.
   [[nodiscard]] virtual bool begin() = 0;
   /// The rank has taken the last round of all. Returns whether the job is over, for every member; false: members have
   /// changed, and this rank may get batches again. Throws as enter().
   [[nodiscard]] virtual bool finish() = 0;
+  /// Whether this process has been told to leave the job, by SIGTERM. Any thread.
+  virtual bool told_to_leave() const = 0;
+  /// This rank computes no further batch, nothing of it is pending, and it has begun in its world: the others may go on
+  /// without it, and enter() throws Left then. Where too few would be left the job is given up instead. For good; again:
+  /// without effect.
+  virtual void leave() = 0;
   /// The next batch of the job's pool, which has so many in all: its number. Nothing: there is none, unless some come
   /// back later of a member that is lost. Throws as enter().
   virtual std::optional<std::uint64_t> take(std::uint64_t batches) = 0;

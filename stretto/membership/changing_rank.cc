@@ -12,6 +12,7 @@
 #include "stretto/base/machine/host_name.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/hosts/master_line.h"
+#include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/membership/views/member.h"
@@ -32,6 +33,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   explicit ChangingRank(ChangingRankOptions options)
       : SayingRankContext(options.say),
         options_(std::move(options)),
+        notice_(options_.starter),
         member_(options_.number, host_name(), options_.terms),
         look_(options_.look) {}
 
@@ -43,7 +45,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     old_.clear();
     // Where the job is over nobody is lost; else the others of this world have heard of it, or will.
     joining_ = false;
-    if (part_ != nullptr && member_.standing() == Standing::finished) leave();
+    if (part_ != nullptr && member_.standing() == Standing::finished) part_from_world();
     part_.reset();
   }
   ChangingRank(const ChangingRank&) = delete;
@@ -75,6 +77,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void enter() override;
   [[nodiscard]] bool begin() override;
   [[nodiscard]] bool finish() override;
+  bool told_to_leave() const override { return notice_.has_come(); }
+  void leave() override;
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
  private:
@@ -86,7 +90,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   /// Says hello, and waits for the answer.
   void connect();
   std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }
-  void leave() noexcept {
+  void part_from_world() noexcept {
     try {
       (void)part_->leave(kForTheOthers);
     } catch (...) {  // NOLINT(bugprone-empty-catch): what `look` throws; the others need nothing of this rank any more
@@ -103,6 +107,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::unique_ptr<PartOfJob> join(const View& view);
 
   const ChangingRankOptions options_;
+  const LeaveNotice notice_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -186,8 +191,10 @@ void ChangingRank::require_present() const {
   switch (member_.standing()) {
     case Standing::present:
     case Standing::finished: break;
-    case Standing::given_up: throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
-    case Standing::departed: throw Failure({Errc::excluded, "this rank has left the job"});
+    case Standing::given_up:
+      if (member_.is_leaving()) throw Left();
+      throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
+    case Standing::departed: throw Left();
     case Standing::excluded:
       throw Failure({Errc::excluded, text("the others have gone on without member ", member_.number())});
   }
@@ -282,6 +289,15 @@ bool ChangingRank::finish() {
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return member_.standing() == Standing::finished || changing(); });
   return member_.standing() == Standing::finished;
+}
+
+void ChangingRank::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (member_.is_leaving()) return;
+    member_.leave();
+  }
+  line_->write({.kind = ProcessWords::Kind::leaving});
 }
 
 std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches) {

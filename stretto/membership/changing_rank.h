@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -25,6 +27,7 @@ struct ChangingRankOptions {
   int most = 1;                                       ///< Changes::most()
   Duration answer_within = std::chrono::seconds(10);  ///< by the master, to the hello
   std::map<std::string, std::string> terms = {};      ///< View::terms
+  pid_t starter = 0;                       ///< the process whose SIGTERM ends this one at once; 0: none is
   std::function<bool()> interrupted = {};             ///< RankContext::interrupted(); empty: never
   std::function<void(const RankMessage&)> say = {};   ///< is given what the rank reports and complains of; there is one
   /// Called about ten times a second while this rank waits, on its thread. What it throws passes through the call.
@@ -36,7 +39,7 @@ struct ChangingRankOptions {
 /// while it reads its data. A thread of its own hears the master, so that the engine can be stopped while the
 /// application computes. That call waits for the rank's first view, and for the members of that. It throws Failure
 /// where the master cannot be reached (Errc::unavailable, also where something else listens there), or says that this
-/// process does not fit (Errc::bad_input).
+/// process does not fit (Errc::bad_input). While the context lives SIGTERM has this process leave the job (LeaveNotice).
 std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options);
 
 }  // namespace stretto

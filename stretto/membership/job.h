@@ -78,9 +78,16 @@ class RankContext {
   std::uint32_t borrowed_ = 0;  // a bit each
 };
 
+/// Ends the calls of a rank that leaves a job whose members change, as it wished or by SIGTERM: the others go on without
+/// it, and all that it has handed over counts. A rank whose function it ends is not lost, and its exit status is 0.
+class Left : public Failure {
+ public:
+  Left() : Failure({Errc::excluded, "this rank has left the job"}) {}  ///< with Errc::excluded
+};
+
 /// The function that a rank runs. Its return value is the exit status of the rank: 0 says goodbye to the others,
-/// anything else (and an exception) tells them that this rank is lost. A parent sees its lowest eight bits, or 1 where
-/// these are 0.
+/// anything else (and an exception other than Left) tells them that this rank is lost. A parent sees its lowest eight
+/// bits, or 1 where these are 0.
 using RankMain = std::function<int(RankContext&)>;
 
 /// How a job is started and ended.

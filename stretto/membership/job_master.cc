@@ -24,6 +24,7 @@ class JobMaster::Impl {
                 {.least = static_cast<std::size_t>(options.least),
                  .most = static_cast<std::size_t>(options.most),
                  .wait = options.wait,
+                 .wait_to_leave = options.wait_to_leave,
                  .gather = kForAllToCome,
                  .gather_more = kForMoreToCome},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },

@@ -22,6 +22,7 @@ class JobMaster {
     int least = 1;                             ///< members with which the job goes on
     int most = 1;                              ///< members at a time; a first view has as many, or those that are left
     Duration wait = Duration(0);               ///< for members, where too few are left, before the job is given up
+    Duration wait_to_leave = Duration(0);      ///< the same, where members leave and too few would be left
     std::vector<std::uint64_t> position = {};  ///< View::position before the first view
   };
   explicit JobMaster(const Options& options);

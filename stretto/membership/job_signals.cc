@@ -5,8 +5,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {
@@ -19,6 +25,21 @@ void pass_on(int signal) {
   const int before = errno;
   syscall(SYS_tgkill, getpid(), hearing_thread.load(), signal);
   errno = before;
+}
+
+/// The process that gets notices to leave, and the one whose SIGTERM is none. Written before the handler is installed.
+std::atomic<pid_t> noticed_process{0}, starter_of_job{0};
+std::atomic<bool> notice_came{false};
+
+/// The handler of the first SIGTERM, which the default action follows.
+void take_notice(int signal, siginfo_t* info, void*) {
+  if (getpid() == noticed_process.load() && info->si_pid != starter_of_job.load()) {
+    notice_came.store(true);
+  } else {
+    const int before = errno;
+    raise(signal);  // once this has returned
+    errno = before;
+  }
 }
 
 }  // namespace
@@ -72,6 +93,41 @@ void JobSignals::restore() {
   fd_.close();
   for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
   pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+}
+
+LeaveNotice::LeaveNotice(pid_t starter) {
+  struct sigaction action {};
+  sigaction(SIGTERM, nullptr, &action);
+  if ((action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL) return;
+  noticed_process.store(getpid());
+  starter_of_job.store(starter > 0 ? starter : -1);
+  notice_came.store(false);
+  action.sa_sigaction = take_notice;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | static_cast<int>(SA_RESETHAND);
+  sigaction(SIGTERM, &action, nullptr);
+  hears_ = true;
+}
+
+LeaveNotice::~LeaveNotice() {
+  struct sigaction action {};
+  sigaction(SIGTERM, nullptr, &action);
+  if (hears_ && (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == take_notice) std::signal(SIGTERM, SIG_DFL);
+}
+
+bool LeaveNotice::has_come() const {
+  return hears_ && notice_came.load();
+}
+
+pid_t parent_of(pid_t process) {
+  std::ifstream file(text("/proc/", process, "/stat"));
+  std::string line;
+  std::getline(file, line);
+  // The name of a process, in parentheses, may have any character.
+  std::istringstream words(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  char state = 0;
+  pid_t parent = 0;
+  words >> state >> parent;
+  return parent;
 }
 
 }  // namespace stretto

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 #include <map>
 
@@ -36,5 +38,26 @@ class JobSignals {
   sigset_t mask_;
   Descriptor fd_;
 };
+
+/// The notice to leave its job that a rank's process gets by SIGTERM. While this object lives the first SIGTERM is such
+/// a notice; a second one ends the process, and so does any of the process that has started it, or in a process that it
+/// has forked. A program that has an action of its own for SIGTERM keeps that. One at a time sees notices.
+class LeaveNotice {
+ public:
+  /// `starter`: the process that has started the job; 0: none.
+  explicit LeaveNotice(pid_t starter);
+  ~LeaveNotice();  ///< SIGTERM ends this process again
+  LeaveNotice(const LeaveNotice&) = delete;
+  LeaveNotice& operator=(const LeaveNotice&) = delete;
+
+  /// Any thread.
+  bool has_come() const;
+
+ private:
+  bool hears_ = false;
+};
+
+/// The parent of a process; 0: it is not known.
+pid_t parent_of(pid_t process);
 
 }  // namespace stretto

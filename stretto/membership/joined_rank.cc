@@ -15,6 +15,7 @@
 #include "stretto/engine/driver.h"
 #include "stretto/membership/changing_rank.h"
 #include "stretto/membership/hosts/settings.h"
+#include "stretto/membership/job_signals.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
@@ -111,6 +112,7 @@ class MemberOfJob final : public PartOfJob {
                                      .number = options.member->number,
                                      .place = options.member->place,
                                      .most = options.member->most,
+                                     .starter = parent_of(getsid(0)),  // it leads a session, or what it became
                                      .say = [this](const RankMessage& message) { said_.hear(message); },
                                      .look = options.look})) {}
 
@@ -197,6 +199,8 @@ Result<JobResult> run_joined(const RankMain& main, const JobOptions& options) {
     if (options.prepare) options.prepare(joined->context());
     status = process_status(main(joined->context()));
     why = RunOfJoinedRank::of(*joined).complaint();
+  } catch (const Left&) {
+    status = 0;
   } catch (...) {
     why = message_of_exception(join.rank);
   }

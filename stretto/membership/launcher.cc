@@ -200,6 +200,7 @@ void Launcher::live(int rank, int pipe) {
                                                .number = static_cast<MemberNumber>(rank),
                                                .place = rank,
                                                .most = options_.ranks,
+                                               .starter = getppid(),
                                                .interrupted = [this] { return memory_.interrupted(); },
                                                .say = say});
       run(*context);
@@ -207,6 +208,8 @@ void Launcher::live(int rank, int pipe) {
       ShmRankContext context(memory_, rank, say);
       run(context);
     }
+  } catch (const Left&) {
+    status = 0;
   } catch (...) {
     const RankMessage message = message_of_exception(rank);
     write_message(pipe, message.kind, message.text);
@@ -262,6 +265,9 @@ void Launcher::ended(int rank, int wait_status) {
   Child& child = children_[static_cast<std::size_t>(rank)];
   child.status = exit_status_of(wait_status);
   if (master_) master_->lose(static_cast<MemberNumber>(rank));
+  if (master_ && !result_.interrupted && master_->known().view.has_departed(static_cast<MemberNumber>(rank))) {
+    return say(text("rank ", rank, " has left"));  // however it has ended since
+  }
   if (result_.interrupted || processes_.killing() || memory_.fate(rank).kind == RankFate::Kind::left) return;
   if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   if (master_) {

@@ -218,6 +218,9 @@ void DistributedOptimizer::accumulate(bool more) {
 int DistributedOptimizer::finish(Others others) {
   return impl_->loop_.finish(others);
 }
+void DistributedOptimizer::leave() {
+  impl_->loop_.leave();
+}
 Batches DistributedOptimizer::batches(std::uint64_t samples, int batch, BatchesOptions options) {
   return impl_->batches(samples, batch, options);
 }

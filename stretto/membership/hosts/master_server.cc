@@ -163,7 +163,11 @@ void MasterServer::Impl::carry_out(MasterAction action) {
   switch (action.kind) {
     case MasterAction::Kind::read: return master_.read(register_.read());
     case MasterAction::Kind::commit: return commit(std::move(action.content.view), std::move(action.applied));
-    case MasterAction::Kind::end: return master_.ended(register_.end(action.epoch, action.how));
+    case MasterAction::Kind::end: {
+      const Written written = register_.end(action.epoch, action.how);
+      if (written == Written::done && !action.words.empty()) tell(action.words);
+      return master_.ended(written);
+    }
     case MasterAction::Kind::freeze: return say(action.to, MasterWords::of_freeze(action.epoch));
     case MasterAction::Kind::tell:
       return say(action.to, {.kind = MasterWords::Kind::tell, .content = std::move(action.content)});

@@ -163,15 +163,21 @@ void Master::tick(TimePoint now) {
 }
 
 /// The job, in the register.
-void Master::end(JobEnd how) {
+void Master::end(JobEnd how, std::string why) {
   phase_ = Phase::writing;
   MasterAction action = MasterAction::of(Do::end, 0, view().epoch);
   action.how = how;
+  action.words = std::move(why);
   act(std::move(action));
 }
 
 void Master::step() {
   if (!known_) return;
+  if (!too_few_stay()) {
+    too_few_stay_since_.reset();
+  } else if (!too_few_stay_since_) {
+    too_few_stay_since_ = now_;
+  }
   // Another master has brought the job further: nobody obeys what this one says of its own epoch.
   if (heard_of_ > view().epoch && (phase_ == Phase::watching || phase_ == Phase::freezing)) {
     phase_ = Phase::reading;
@@ -235,6 +241,18 @@ bool Master::may_let_go() const {
   return leave > 0 && stay > 0 && stay + coming_in().size() >= options_.least;
 }
 
+/// Whether too few would be left when those that leave are gone. Where all leave nobody has the model any more.
+bool Master::too_few_stay() const {
+  std::size_t leave = 0, stay = 0;
+  for (const MemberNumber number : survivors()) ++(leaving_.contains(number) ? leave : stay);
+  return leave > 0 && stay + coming_in().size() < std::max<std::size_t>(options_.least, 1);
+}
+
+/// The same, and nobody has come for so long that the job is given up.
+bool Master::ends_by_leaving() const {
+  return too_few_stay_since_ && now_ - *too_few_stay_since_ >= options_.wait_to_leave;
+}
+
 void Master::watch() {
   refuse_misfits();
   if (view().epoch > 0 && all_of_view(done_)) return end(JobEnd::done);
@@ -251,7 +269,7 @@ bool Master::is_reason() const {
     if (epoch >= view().epoch && view().has(number)) return true;
   }
   if (!all_of_view(begun_) && !defect(Defect::members_before_begun)) return false;
-  return has_gathered() || may_let_go();
+  return has_gathered() || may_let_go() || ends_by_leaving();
 }
 
 /// Looks at learners before they count. The terms of a job are those of its first member.
@@ -326,6 +344,19 @@ void Master::decide() {
       (view().epoch == 0 || (view().complete == 0 && (!old.empty() || defect(Defect::members_anew_after_loss))));
   if (most_held == kNoModel && !begins_anew) return end(JobEnd::given_up);
 
+  const auto may_go = [&](MemberNumber number) {
+    const ReportWords& report = reports_.at(number);
+    return report.leaving && !report.holding.pending;
+  };
+  if (ends_by_leaving() && std::ranges::all_of(old, [&](MemberNumber number) {
+        return !leaving_.contains(number) || may_go(number);
+      })) {
+    const std::size_t leave = static_cast<std::size_t>(std::ranges::count_if(old, may_go));
+    return end(JobEnd::given_up, old.size() == leave
+                                     ? std::string("the job is over before its end: its last member leaves")
+                                     : text("the job is given up: fewer than ", options_.least,
+                                            " members are left without those that leave"));
+  }
   std::vector<MemberNumber> let_go;
   next.members = staying(most_held, let_go);
   for (const MemberNumber number : come) next.members.push_back({number, present_.at(number).host, kNoModel});

@@ -19,6 +19,8 @@ struct MasterOptions {
   std::size_t least = 1;                     ///< members; fewer are waited for
   std::size_t most = 64;                     ///< members; more wait as spares
   Duration wait = std::chrono::minutes(5);   ///< for members or the register, before the job is given up
+  /// For members in the places of those that leave, where too few would be left, before the job is given up.
+  Duration wait_to_leave = std::chrono::minutes(5);
   Duration gather = Duration(0);             ///< from the last that has come, so that one view takes several in
   Duration gather_more = Duration(0);        ///< the same, at most, once the job is under way
   Duration again = std::chrono::seconds(1);  ///< between two questions to a register that does not answer
@@ -41,7 +43,7 @@ struct MasterAction {
   JobEnd how = JobEnd::none;    ///< of an end
   Registered content = {};      ///< to tell or to commit
   BatchesApplied applied = {};  ///< of a commit: in the rounds that count, for the pool
-  std::string words = {};
+  std::string words = {};  ///< of a refusal; of an end: why, for a person to read
 
   /// One with these alone.
   static MasterAction of(Kind kind, MemberNumber to = 0, std::uint64_t epoch = 0) {
@@ -79,7 +81,8 @@ class Master {
   void begun(MemberNumber number, std::uint64_t epoch);
   /// A member has taken the last round.
   void done(MemberNumber number, std::uint64_t epoch);
-  /// A member leaves, and nothing of it is pending.
+  /// A member leaves, and nothing of it is pending. Where too few would be left, also when others have had time to come,
+  /// the job is given up.
   void leaving(MemberNumber number);
   /// Time goes on.
   void tick(TimePoint now);
@@ -114,7 +117,7 @@ class Master {
   void tell_all();
   void ask();
   void decide();
-  void end(JobEnd how);
+  void end(JobEnd how, std::string why = {});
   void refuse_misfits();
   std::vector<MemberNumber> survivors() const;
   std::vector<MemberNumber> learners() const;
@@ -123,6 +126,8 @@ class Master {
   bool all_of_view(const std::map<MemberNumber, std::uint64_t>& said) const;
   bool has_gathered() const;
   bool may_let_go() const;
+  bool too_few_stay() const;
+  bool ends_by_leaving() const;
   bool is_reason() const;
   void be_away();
 
@@ -139,7 +144,7 @@ class Master {
   std::set<MemberNumber> asked_;                                  // to freeze, in the known epoch
   std::map<MemberNumber, ReportWords> reports_;                   // of the known epoch
   TimePoint came_;                                                // the last that has come
-  std::optional<TimePoint> away_since_, few_since_;
+  std::optional<TimePoint> away_since_, few_since_, too_few_stay_since_;
   TimePoint read_at_;  // while away: again then
   std::string why_away_;
 };

@@ -230,6 +230,8 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
   const int number = number_of(context);  // of a rank that may be in no world any more when it fails
   try {
     report = train(context, task, place);
+  } catch (const Left&) {
+    throw;  // it has no part in the report of those that stay
   } catch (...) {
     report = report_of_exception(number);
   }
@@ -370,7 +372,8 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   std::vector<RankReport> reports;
   std::optional<Error> silent;
   for (std::size_t rank = 0; rank < job.reports.size(); ++rank) {
-    if (job.reached_end && job.exit_status[rank] != 0) continue;  // the others have gone on without it
+    const bool has_left = plan_.options.least > 0 && job.exit_status[rank] == 0 && job.reports[rank].empty();
+    if (has_left || (job.reached_end && job.exit_status[rank] != 0)) continue;  // the others have gone on without it
     auto report = rank_report_from_json(job.reports[rank]);
     if (report) {
       reports.push_back(*std::move(report));

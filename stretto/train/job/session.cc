@@ -309,7 +309,12 @@ int Session::finish(Others others) {
   if (others == Others::go_on) require_in_step();
   if (others == Others::end) insist([this](TimePoint deadline) { return drain_all(deadline); });
   const auto finishes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
-  if (insist(finishes, AfterChange::not_again)) rounds_are_over();
+  leave_if_wished();
+  may_leave_ = account_ != nullptr;
+  const bool over = insist(finishes, AfterChange::not_again);
+  leave_if_wished();
+  may_leave_ = false;
+  if (over) rounds_are_over();
   return static_cast<int>(recipe_->rounds() - before);
 }
 
@@ -453,6 +458,8 @@ void Session::abort(const Error& why) {
 }
 
 void Session::look() {
+  if (may_leave_) say_whether_leaving();
+  if (!options_.look) return;
   try {
     options_.look();
   } catch (...) {

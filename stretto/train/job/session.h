@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -106,6 +107,11 @@ class Session final : private BatchSource {
   /// Ends what meet() has begun: runs `work`, in which all ranks meet that have met. Where members of the job change
   /// before it is over, they part by that: Met::by_others.
   Met part(FunctionRef<void()> work);
+  /// Where members change: this rank wishes to leave the job. Any thread.
+  void wish_to_leave() { wishes_to_leave_.store(true, std::memory_order_relaxed); }
+  /// Where this rank wishes to leave, or has been told to: waits until nothing of it is pending, and until the others go
+  /// on without it, and throws Left. Between two steps; so does finish(), also where the wish comes while it waits.
+  void leave_if_wished();
   /// Whether rounds are being applied that this rank has lacked: other ranks have applied them, and do not meet in
   /// them.
   bool catches_up() const { return catches_up_; }
@@ -235,6 +241,9 @@ class Session final : private BatchSource {
   auto ends_with(Work work);
   void fail();
   void look();
+  bool wishes_to_leave() const;
+  /// Tells the others that this rank leaves, if it does, unless a batch of it is pending.
+  void say_whether_leaving();
   void require_no_failure(const char* call) const;
   /// Drains all sessions of the rank until the rounds of this one are over, if there are several; Errc::timeout.
   Result<int> drain_all(TimePoint deadline);
@@ -270,6 +279,9 @@ class Session final : private BatchSource {
   bool of_this_world_ = true;                     // recipe_ is
   bool catches_up_ = false;
   std::uint64_t meetings_ = 0;  // by meet(), and their ends by part(): odd where all ranks have met
+  std::atomic<bool> wishes_to_leave_{false};  // by wish_to_leave(), read by the application
+  bool may_leave_ = false;                    // inside a call in which this rank computes no batch
+  bool leaving_ = false;                      // for good
   /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
   void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);
 

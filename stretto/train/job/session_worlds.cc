@@ -35,7 +35,8 @@ int Session::holder() const {
 
 void Session::come_in() {
   uninterrupted_ = &world().driver(options_.progress_by);
-  driver_.emplace(*uninterrupted_, options_.look ? [this] { look(); } : std::function<void()>());
+  const bool looks = options_.look || context_.changes() != nullptr;
+  driver_.emplace(*uninterrupted_, looks ? [this] { look(); } : std::function<void()>());
   if (meeting_ != nullptr) before_.push_back(std::move(meeting_));
   meeting_ = std::make_shared<Meeting>(world().engine(), replica_, meeting_options(options_));
   of_this_world_ = false;
@@ -169,6 +170,33 @@ void Session::fetch() {
     catches_up_ = false;
     fetched_.emplace(round, std::move(result));
   }
+}
+
+bool Session::wishes_to_leave() const {
+  return account_ != nullptr && (wishes_to_leave_.load(std::memory_order_relaxed) || context_.changes()->told_to_leave());
+}
+
+void Session::say_whether_leaving() {
+  leaving_ |= wishes_to_leave();
+  // Before it has begun in this world it says nothing: deposits may be on their way from the one before.
+  if (leaving_ && of_this_world_ && !account_->pending()) changes().leave();
+}
+
+void Session::leave_if_wished() {
+  if (!leaving_ && !wishes_to_leave()) return;
+  require_no_failure("leave");
+  ends_with([&] {
+    // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
+    const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
+    may_leave_ = true;
+    for (;;) {
+      say_whether_leaving();
+      if (insist(comes, AfterChange::not_again)) {
+        say_whether_leaving();
+        follow();  // the others get the batch that it may have in hand, and cannot end before
+      }
+    }
+  });
 }
 
 Traffic Session::traffic() const {

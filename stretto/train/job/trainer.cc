@@ -304,6 +304,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
   trace(paced.begin);
   step_seconds_.push_back(seconds(clock().now() - step_began_));
   if (evaluations() != nullptr) evaluate();
+  session_.leave_if_wished();
 }
 
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {

@@ -115,6 +115,7 @@ void OwnLoop::require_going_on(const char* call) const {
 void OwnLoop::begin_step() {
   if (begun_ || state_ == State::resting) return;
   require_going_on("begin_step()");
+  leave_if_wished();
   session_.telling([&] { session_.begin_step(1, waited_); });
   begun_ = true;
 }
@@ -154,7 +155,7 @@ int OwnLoop::take_step(const char* name, FunctionRef<void()> hand_over) {
   }
   begin_step();
   if (imbalance_.injected()) pacer_.end(1, imbalance_.draw(environment_.seed, session_.rank(), steps_));
-  return call([&] {
+  const int rounds = call([&] {
     move_to(State::going);
     hand_over();
     begun_ = false;
@@ -167,6 +168,23 @@ int OwnLoop::take_step(const char* name, FunctionRef<void()> hand_over) {
     reporter_.step(step_began_ - start_, arrived - step_began_, waited_);
     begin_timing();
     return rounds;
+  });
+  leave_if_wished();
+  return rounds;
+}
+
+void OwnLoop::leave() {
+  if (!session_.members_change()) {
+    throw UsageError("leave() where the members of the job stay the same: expected a job with a range of ranks");
+  }
+  session_.wish_to_leave();
+}
+
+void OwnLoop::leave_if_wished() {
+  if (!session_.members_change()) return;
+  call([&] {
+    session_.leave_if_wished();
+    return true;
   });
 }
 

@@ -105,6 +105,11 @@ class OwnLoop final : private RoundListener, private RankLoop {
   /// ranks have handed over. False: members have changed, and this rank may get batches of those that are lost; then
   /// begin_step() begins anew. Without effect, and true, where they do not change.
   [[nodiscard]] bool drain();
+  /// Where members of the job change: this rank is to leave the job. The step under way is its last: that step's call,
+  /// or begin_step(), drain() or finish() where none is, hands over all of it, waits until the others go on without
+  /// it, and throws Left. So it is where the process gets SIGTERM. Any thread. Throws UsageError where members do not
+  /// change.
+  void leave();
   /// Stops the job: `reason` reaches every rank.
   void abort(const std::string& reason) { abort({Errc::aborted, reason, session_.rank()}); }
   /// The same; the other ranks throw a Failure of the same code.
@@ -197,6 +202,7 @@ class OwnLoop final : private RoundListener, private RankLoop {
   int take_step(const char* call, FunctionRef<void()> hand_over);
   /// Says that the step has so many batches, and those dropped before.
   void count_batches(std::uint64_t batches);
+  void leave_if_wished();
   /// A step begins where the one before ends.
   void begin_timing();
   /// Compares the replicas of all ranks. `last`: no rank goes on.

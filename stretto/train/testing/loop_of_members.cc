@@ -1,6 +1,8 @@
 // A rank with a loop of its own over the batches of a job whose members change:
-// loop_of_members ALGORITHM BATCHES [NUMBER:STEP…] [NUMBER=LAG…]: the member of that number is killed as it begins that
-// step of its own, from 1; has that lag at most, unlike others. What a member has at the end it says in a line.
+// loop_of_members ALGORITHM BATCHES [account] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member of that number is
+// killed as it begins that step of its own, from 1; gets SIGTERM then; has that lag at most, unlike others. What a member
+// has at the end it says in a line. With `account` another one has the batches that it has handed over, also where it has
+// left; of one that has not, how many of each member are applied, too.
 
 #include <signal.h>
 #include <unistd.h>
@@ -21,11 +23,29 @@
 namespace stretto {
 namespace {
 
-int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_batches, std::uint64_t dies_at, int lag) {
+/// What becomes of a member.
+struct Fate {
+  std::uint64_t dies_at = 0, leaves_at = 0;
+  int lag = 0;
+};
+
+/// The batches that a member has handed over, in words.
+struct Account {
+  bool wanted = false;
+  std::string batches = {};
+
+  void print(int member, const std::string& rest) const {
+    if (wanted) std::printf("member %d handed over:%s%s\n", member, batches.c_str(), rest.c_str());
+    std::fflush(stdout);
+  }
+};
+
+int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_batches, const Fate& fate,
+          Account& account) {
   TwoNumbers replica(0.5);
   DistributedOptions options;
   options.algorithm = algorithm;
-  if (lag > 0) options.max_lag = lag;
+  if (fate.lag > 0) options.max_lag = fate.lag;
   OwnLoop loop(rank, replica, options);
   loop.begin();
   const std::uint64_t found = loop.applied();
@@ -36,10 +56,12 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   pool->at_end([&loop] { return loop.drain(); });
   while (const auto batch = pool->next()) {
     loop.begin_step();
-    if (loop.steps() + 1 == dies_at) ::raise(SIGKILL);
+    if (loop.steps() + 1 == fate.dies_at) ::raise(SIGKILL);
+    if (loop.steps() + 1 == fate.leaves_at) ::raise(SIGTERM);
     ::usleep(1000);
     replica.backward(0, static_cast<float>(batch->sequence + 1));
     replica.backward(1, 1);
+    account.batches += text(' ', batch->sequence);
     loop.step(1);
     batches.deposited();
   }
@@ -48,6 +70,11 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   std::printf("member %d began after %llu, applied %llu, numbers %a %a, %s\n", number_of(rank),
               static_cast<unsigned long long>(found), static_cast<unsigned long long>(loop.applied()),
               static_cast<double>(numbers[0]), static_cast<double>(numbers[1]), loop.identical() ? "equal" : "DIFFER");
+  std::string applied = ", applied:";
+  for (const std::uint64_t of_member : loop.session().batches_by_number(loop.session().num_members())) {
+    applied += text(' ', of_member);
+  }
+  account.print(number_of(rank), applied);
   return 0;
 }
 
@@ -58,16 +85,28 @@ int main(int argc, char** argv) {
   using namespace stretto;
   if (argc < 3) return 2;
   const auto number = [](const char* word) { return std::strtoull(word, nullptr, 10); };
-  std::map<int, std::uint64_t> dies_at, lag;
+  std::map<int, Fate> fates;
+  Account account;
   for (int i = 3; i < argc; ++i) {
     const std::string word = argv[i];
-    const std::size_t sign = word.find_first_of(":=");
+    const std::size_t sign = word.find_first_of(":/=");
+    account.wanted |= word == "account";
+    if (word == "account") continue;
     if (sign == std::string::npos) return 2;
-    (word[sign] == ':' ? dies_at : lag)[static_cast<int>(number(word.c_str()))] = number(word.c_str() + sign + 1);
+    Fate& fate = fates[static_cast<int>(number(word.c_str()))];
+    const std::uint64_t value = number(word.c_str() + sign + 1);
+    if (word[sign] == ':') fate.dies_at = value;
+    if (word[sign] == '/') fate.leaves_at = value;
+    if (word[sign] == '=') fate.lag = static_cast<int>(value);
   }
   const auto job = launch({.ranks = 1}, [&](RankContext& rank) {
     const int self = number_of(rank);
-    return train(rank, argv[1], number(argv[2]), dies_at[self], static_cast<int>(lag[self]));
+    try {
+      return train(rank, argv[1], number(argv[2]), fates[self], account);
+    } catch (const Left&) {
+      account.print(self, "");
+      throw;
+    }
   });
   if (!job) std::fprintf(stderr, "%s\n", job.error().message.c_str());
   return job && job->ok() ? 0 : 1;

@@ -177,9 +177,18 @@ Holding MemberAccount::holding() const {
       holding.held = static_cast<RoundsHeld>(round) + 1;
     }
   }
-  const auto mine = holding.applied.find(changes_.number());
-  holding.pending = deposited_ > (mine != holding.applied.end() ? mine->second : 0);
+  holding.pending = is_pending(holding.applied);
   return holding;
+}
+
+bool MemberAccount::is_pending(const BatchesApplied& applied) const {
+  const auto mine = applied.find(changes_.number());
+  return deposited_ > (mine != applied.end() ? mine->second : 0);
+}
+
+bool MemberAccount::pending() const {
+  const std::lock_guard lock(mutex_);
+  return is_pending(applied_);
 }
 
 }  // namespace stretto

@@ -38,6 +38,8 @@ class MemberAccount final : public RoundListener {
   void learned(std::string_view text);
   /// This rank has handed over so many batches.
   void deposited(std::uint64_t batches);
+  /// Whether a batch that this rank has handed over is in no round that it has been handed.
+  bool pending() const;
   /// Whether it has begun in any world.
   bool has_begun() const { return rounds_ != nullptr; }
   /// Rounds it holds, without those of the present world that it has not been handed.
@@ -61,6 +63,8 @@ class MemberAccount final : public RoundListener {
   const View& view_of(Round round) const;
   /// Any thread, once the engine of the present world is frozen.
   Holding holding() const;
+  /// Whether this rank has handed over a batch beside those applied.
+  bool is_pending(const BatchesApplied& applied) const;
 
   Changes& changes_;
   RoundListener& next_;
