@@ -192,7 +192,7 @@ void ChangingRank::require_present() const {
     case Standing::present:
     case Standing::finished: break;
     case Standing::given_up:
-      if (member_.is_leaving()) throw Left();
+      if (member_.is_leaving() || told_to_leave()) throw Left();  // it may have been about to say so
       throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
     case Standing::departed: throw Left();
     case Standing::excluded:

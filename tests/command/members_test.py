@@ -5,11 +5,15 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
 
 from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
+import loops  # noqa: E402
 
 LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
@@ -198,6 +202,105 @@ class Members(ProgramTest):
         result = run("1:3", "true")
         self.assert_succeeds(result)
         self.assertIn("no rank has come to the job, whose members may change: was --ranks 3 meant?", result.stderr)
+
+
+class Leaving(ProgramTest):
+    """Ranks that are told to leave, by SIGTERM."""
+
+    def train(self, ranks, algorithm, *fates, restarts=None):
+        """What the command has said of a job in which no batch is handed over twice, or lost."""
+        traces = Traces()
+        result = run(ranks, LOOP, algorithm, BATCHES, "account", *fates, restarts=restarts, env=traces.environment)
+        self.assert_succeeds(result)
+        self.assertEqual(loops.fault_of(result), "", result.stdout + result.stderr)
+        self.assertEqual(traces.left(), set())
+        return result.stderr
+
+    def test_one_that_is_told_from_outside(self):
+        for rank in 0, 1, 2:
+            with self.subTest(rank=rank):
+                job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--restarts", "3", "--", LOOP, "sync", "3000"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 1 for rank in ranks_of(job)))
+                os.kill(ranks_of(job)[rank], signal.SIGTERM)
+                printed, said = job.communicate(timeout=WATCHDOG)
+                self.assertEqual(job.returncode, 0, said)
+                self.assertRegex(said, r"\Astretto run: rank \d has left\n\Z")  # and none takes its place
+                self.assertEqual(printed.count("applied 3000"), 2)
+
+    def test_the_others_go_on(self):
+        for algorithm in "sync", "eager-quorum", "eager-solo", "eager-majority", "eager-deadline:2,1ms":
+            with self.subTest(algorithm=algorithm):
+                self.assertEqual(self.train("1:4", algorithm, "1/40"), "stretto run: rank 1 has left\n")
+
+    def test_two_at_once(self):
+        for algorithm in "sync", "eager-quorum":
+            with self.subTest(algorithm=algorithm):
+                said = self.train("1:4", algorithm, "0/40", "2/40")
+                self.assertCountEqual(said.splitlines(), [f"stretto run: rank {rank} has left" for rank in (0, 2)])
+
+    def test_one_leaves_while_another_is_killed(self):
+        for algorithm in "sync", "eager-quorum", "eager-solo":
+            with self.subTest(algorithm=algorithm):
+                said = self.train("1:4", algorithm, "1/40", "2:40")
+                self.assertIn("rank 1 has left\n", said)
+                self.assertIn("rank 2 is lost: killed by SIGKILL; the others go on\n", said)
+
+    def test_a_process_that_has_taken_a_place(self):
+        said = self.train("1:3", "eager-quorum", "1:40", "3/20", restarts=2)
+        self.assertIn("rank 1 (member 3) has left\n", said)
+        self.assertNotIn("member 4", said)
+
+    def test_one_before_its_loop_begins(self):
+        self.assertEqual(self.train("1:3", "sync", "1/0"), "stretto run: rank 1 has left\n")
+        said = self.train("1:3", "sync", "1:40", "3/0", restarts=1)
+        self.assertIn("rank 1 (member 3) has left\n", said)
+
+    def test_a_second_signal_ends_the_process(self):
+        said = self.train("1:3", "eager-quorum", "1/40", "1/40")
+        self.assertEqual(said, "stretto run: rank 1 is lost: killed by SIGTERM; the others go on\n")
+
+    def test_the_last_one(self):
+        for ranks, *fates in ("1:1", "0/40"), ("1:2", "0/40", "1/40"), ("2:2", "0/40", "1/40"):
+            with self.subTest(ranks=ranks):
+                result = run(ranks, LOOP, "sync", BATCHES, *fates)
+                self.assert_succeeds(result)
+                self.assertEqual(result.stdout, "")
+                # One of two that leave at once may be the first to say so.
+                self.assertRegex(result.stderr, "over before its end: its last member leaves\n|fewer than 2 members are left")
+
+    def test_too_few_would_be_left(self):
+        result = run("2:2", LOOP, "sync", BATCHES, "account", "1/40")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("the job is given up: fewer than 2 members are left without those that leave", result.stderr)
+        self.assertIn("rank 0: the job has ended: too few of its members were left", result.stderr)
+        self.assertNotRegex(result.stderr, "rank 1(:| of| is)")
+
+    def test_the_last_one_waits_for_a_process_that_takes_a_place(self):
+        said = self.train("1:2", "sync", "0:20", "1/21", restarts=1)
+        self.assertIn("as member 2\n", said)
+        self.assertIn("rank 1 has left\n", said)
+
+    def test_a_program_with_an_action_of_its_own(self):
+        result = run("1:2", "sh", "-c", f'trap "" TERM; exec {LOOP} sync 900 1/40')
+        self.assert_succeeds(result)
+        self.assertEqual(result.stdout.count("applied 900"), 2)
+        self.assertEqual(result.stderr, "")
+
+    def test_a_shell_that_passes_the_signal_on(self):
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "1:2", "--", "sh", "-c",
+                                f"trap 'kill -TERM $!' TERM; {LOOP} sync 3000 & wait; wait; exit 0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def shells():
+            return [child for child in children_of(job.pid)
+                    if any(num_threads(loop) > 1 for loop in children_of(child))]
+        wait_until(lambda: len(shells()) == 2)
+        os.kill(shells()[1], signal.SIGTERM)
+        printed, said = job.communicate(timeout=WATCHDOG)
+        self.assertEqual(job.returncode, 0, said)
+        self.assertRegex(said, r"\Astretto run: rank \d has left\n\Z")
+        self.assertEqual(printed.count("applied 3000"), 1)
 
 
 class BadInput(ProgramTest):

@@ -1,5 +1,6 @@
-"""Kills ranks of `stretto train --ranks MIN:MAX` at moments drawn by a seed, and asks the run folder what became of each batch.
-Some of the jobs write checkpoints, and of these some are killed as a whole, and go on with another number of ranks.
+"""Kills ranks of `stretto train --ranks MIN:MAX` at moments drawn by a seed, or tells them to leave, and asks the run folder
+what became of each batch. Some of the jobs write checkpoints, and of these some are killed as a whole, and go on with another
+number of ranks.
 
 kills.py STRETTO [--moments N] [--seed S] [--algorithms A B]
 """
@@ -71,7 +72,8 @@ def faults_in(folder, batches, before):
 
 
 def kill_ranks(job, ranks, moments, draw):
-    """Waits for the ranks of a job, and kills some of them at moments in seconds from then on. Returns how many."""
+    """Waits for the ranks of a job, and kills some of them, or tells them to leave, at moments in seconds from then on. Returns
+    how many."""
     while job.poll() is None and len(children_of(job.pid)) < ranks:
         time.sleep(0.001)
     begin = time.monotonic()
@@ -82,7 +84,7 @@ def kill_ranks(job, ranks, moments, draw):
         if len(ranks_there) < 2 or job.poll() is not None:
             break
         try:
-            os.kill(draw.choice(ranks_there), signal.SIGKILL)
+            os.kill(draw.choice(ranks_there), draw.choice([signal.SIGKILL, signal.SIGTERM]))
             killed += 1
         except ProcessLookupError:
             pass
@@ -146,9 +148,11 @@ def run(program, algorithm, draw, scratch):
     except subprocess.TimeoutExpired:
         return [f"still there after {WATCHDOG} s; {folder}"], what
     text = (folder / "log").read_text()[read:]
-    what += f"; {killed} killed"
+    what += f"; {killed} killed, {text.count(' has left')} of them by leaving"
     if "was to report for all was lost after the end" in text:
         return [], what + " (one after the end)"
+    if status == 0 and "its last member leaves" in text:
+        return [], what + " (all have left)"
     if status != 0:
         return [f"status {status}: {text.splitlines()[-1] if text else ''}; {folder}"], what
     dropped += text.count("is dropped: it was in the hand of")  # by so many lost ranks that it may be what ends them

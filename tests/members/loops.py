@@ -1,5 +1,6 @@
-"""Jobs of `stretto run --ranks MIN:MAX`, whose ranks are killed at steps drawn by a seed, and whose places others take: of
-each job all that are there at the end must have applied each batch, and have the same weights to the bit.
+"""Jobs of `stretto run --ranks MIN:MAX`, whose ranks are killed, or told to leave, at steps drawn by a seed, and where others
+take the places of the lost: of each job all that are there at the end must have applied each batch, and have the same weights
+to the bit, and no batch may be handed over twice, or handed over and lost, by one that stays or by one that leaves.
 
 loops.py STRETTO LOOP_OF_MEMBERS [--jobs N] [--seed S]
 """
@@ -14,18 +15,45 @@ ALGORITHMS = ["sync", "eager-quorum", "eager-solo", "eager-majority", "eager-dea
 BATCHES = 900
 WATCHDOG = 60  # seconds, where a job takes about one
 LINE = re.compile(r"member (\d+) began after (\d+), applied (\d+), (numbers .*), equal")
+ACCOUNT = re.compile(r"member (\d+) handed over:((?: \d+)*)(, applied:((?: \d+)+))?")
+
+
+def fault_of_batches(accounts):
+    """What is wrong with the batches that members say that they have handed over, and with those of each member that are
+    applied, as those that stayed say."""
+    counts = {account[4] for account in accounts if account[3]}
+    if len(counts) != 1:
+        return f"{len(counts)} accounts of the batches applied"
+    applied = [int(word) for word in counts.pop().split()]
+    if sum(applied) != BATCHES:
+        return f"{sum(applied)} batches applied by member"
+    seen = set()
+    for account in accounts:
+        number, batches = int(account[1]), [int(word) for word in account[2].split()]
+        of_it = applied[number] if number < len(applied) else 0
+        if len(batches) != of_it:
+            return f"member {number} has handed over {len(batches)} batches, and {of_it} of it are applied"
+        if seen & set(batches) or len(set(batches)) != len(batches):
+            return f"batches are computed twice, at last by member {number}"
+        seen.update(batches)
+    return ""
 
 
 def fault_of(result):
     """What is wrong with a job; nothing where nothing is."""
-    members = [LINE.fullmatch(line) for line in result.stdout.splitlines()]
+    lines = result.stdout.splitlines()
+    accounts = [account for account in map(ACCOUNT.fullmatch, lines) if account]
+    members = [LINE.fullmatch(line) for line in lines if not ACCOUNT.fullmatch(line)]
     if result.returncode != 0 or None in members or not members:
         return f"exit status {result.returncode}"
+    left = sum(not account[3] for account in accounts)
+    if left != result.stderr.count(" has left\n") or len(accounts) != left + len(members):
+        return f"{left} of {len(accounts)} members say that they have left"
     if {int(member[3]) for member in members} != {BATCHES}:
         return "not every batch is applied once"
     if len({member[4] for member in members}) != 1:
         return "weights differ"
-    return ""
+    return fault_of_batches(accounts)
 
 
 def main():
@@ -36,26 +64,29 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     random.seed(arguments.seed)
-    faults, came = 0, 0
+    faults, came, left = 0, 0, 0
     for job in range(arguments.jobs):
         ranks, restarts = random.randint(2, 6), random.randint(0, 3)
         # Number 0 stays, or too few might be left.
-        dying = [f"{number}:{random.randint(1, 120)}" for number in range(1, ranks + restarts) if random.random() < 1 / 3]
+        others = range(1, ranks + restarts)
+        dying = [f"{number}:{random.randint(1, 120)}" for number in others if random.random() < 1 / 3]
+        leaving = [f"{number}/{random.randint(1, 120)}" for number in others if random.random() < 1 / 3]
         command = [arguments.stretto, "run", "--ranks", f"1:{ranks}", "--restarts", str(restarts), "--", arguments.loop,
-                   random.choice(ALGORITHMS), str(BATCHES), *dying]
+                   random.choice(ALGORITHMS), str(BATCHES), "account", *dying, *leaving]
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=WATCHDOG)
             fault = fault_of(result)
             came += result.stderr.count("takes its place")
+            left += result.stderr.count(" has left\n")
         except subprocess.TimeoutExpired as expired:
             result, fault = expired, "no end"
         if fault:
             faults += 1
             print(f"job {job}: {fault}: {' '.join(command)}\n{result.stdout}\n{result.stderr}", flush=True)
-    print(f"{arguments.jobs} jobs, {came} processes came in, {faults} faults")
-    if came == 0:
-        print("no process came into any job: nothing was tested")
-    return 1 if faults or came == 0 else 0
+    print(f"{arguments.jobs} jobs, {came} processes came in, {left} left, {faults} faults")
+    if came == 0 or left == 0:
+        print("no process came into any job, or none left one: that was not tested")
+    return 1 if faults or came == 0 or left == 0 else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,49 @@ TEST_F(MasterOverMemory, HoldsALeaverWhileAnotherMemberIsBehind) {
   report(0, 7, true), report(1, 7), report(2, 7);
   EXPECT_EQ(view().departed, std::vector<MemberNumber>{0});
   EXPECT_TRUE(told(Kind::kill).empty());
+}
+
+TEST_F(MasterOverMemory, GivesUpAJobThatAMemberLeavesWithTooFew) {
+  begin_with_three({.least = 3, .most = 3, .wait_to_leave = 60s});
+  master_->leaving(1);
+  follow();
+  master_->tick({50s});
+  follow();
+  EXPECT_TRUE(told(Kind::freeze).empty()) << "others may come";
+  master_->tick({70s});
+  follow();
+  report(0, 2), report(1, 2, true), report(2, 2);
+  EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
+  ASSERT_EQ(said_.front().kind, Kind::freeze);
+  const auto end = std::ranges::find(said_, Kind::end, &MasterAction::kind);
+  EXPECT_EQ(end->words, "the job is given up: fewer than 3 members are left without those that leave");
+}
+
+TEST_F(MasterOverMemory, LetsALeaverGoWhenAnotherHasComeInItsPlace) {
+  begin_with_three({.least = 3, .most = 3, .wait_to_leave = 60s});
+  master_->leaving(1);
+  follow();
+  master_->tick({50s});
+  hello(3);
+  report(0, 2), report(1, 2, true), report(2, 2), report(3, kNoModel);
+  EXPECT_EQ(view().departed, std::vector<MemberNumber>{1});
+  EXPECT_TRUE(view().has(3));
+  master_->tick({90s});
+  follow();
+  EXPECT_EQ(cell_.read().value().end, JobEnd::none);
+}
+
+TEST_F(MasterOverMemory, EndsWithItsLastMembers) {
+  begin_with_three({.least = 1, .most = 3, .wait_to_leave = 0s});
+  for (const MemberNumber number : {0, 1, 2}) master_->leaving(number);
+  follow();
+  report(0, 2, true), report(1, 2, true), report(2, 2, true, true);
+  EXPECT_EQ(view().departed, (std::vector<MemberNumber>{0, 1})) << "something of the third is pending";
+  begun({2});
+  said_.clear();
+  report(2, 3, true);
+  EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
+  EXPECT_EQ(said_.front().words, "the job is over before its end: its last member leaves");
 }
 
 TEST_F(MasterOverMemory, EndsWhenAllOfTheViewAreDone) {

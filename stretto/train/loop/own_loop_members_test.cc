@@ -5,12 +5,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
-#include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,7 +25,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr std::uint64_t kBatches = 600;
+constexpr std::uint64_t kBatches = 601;  // one more than three ranks take alike
 
 /// A batch's two numbers: the sums of both tell of a batch that is missing and of one that is there twice.
 std::pair<float, float> numbers_of(std::uint64_t batch) {
@@ -35,16 +34,23 @@ std::pair<float, float> numbers_of(std::uint64_t batch) {
 
 class OwnLoopMembers : public testing::TestWithParam<const char*> {
  protected:
+  /// Of all ranks' processes.
+  struct Shared {
+    std::atomic<std::uint64_t> begun;       // batches
+    std::atomic<pid_t> process_of[4] = {};  // by number
+  };
+
   OwnLoopMembers()
-      : begun_(*new (::mmap(nullptr, sizeof(std::atomic<std::uint64_t>), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<std::uint64_t>) {}
-  ~OwnLoopMembers() override { ::munmap(&begun_, sizeof begun_); }
+      : shared_(*new (::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+                    Shared) {}
+  ~OwnLoopMembers() override { ::munmap(&shared_, sizeof shared_); }
   OwnLoopMembers(const OwnLoopMembers&) = delete;
   OwnLoopMembers& operator=(const OwnLoopMembers&) = delete;
 
   /// One rank's loop over the job's pool. `happens` is called as the n-th batch of all begins, from 1. Returns what is
   /// not as it should be, from a rank that has been there from the beginning.
-  std::string train(RankContext& context, const std::function<void(std::uint64_t n)>& happens) {
+  std::string train(RankContext& context, const std::function<void(OwnLoop& loop, std::uint64_t n)>& happens) {
+    shared_.process_of[number_of(context)] = ::getpid();
     TwoNumbers replica{0};
     DistributedOptions options;
     options.algorithm = GetParam();
@@ -61,7 +67,7 @@ class OwnLoopMembers : public testing::TestWithParam<const char*> {
                                    {.samples = kBatches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
                                    Sharing::shared);
     const auto compute = [&](const Batch& batch) {
-      happens(begun_.fetch_add(1) + 1);
+      happens(loop, shared_.begun.fetch_add(1) + 1);
       const auto [a, b] = numbers_of(batch.sequence);
       replica.backward(0, a);
       replica.backward(1, b);
@@ -103,7 +109,7 @@ class OwnLoopMembers : public testing::TestWithParam<const char*> {
   }
 
   /// What the ranks that stay have to say.
-  std::vector<std::string> run(int ranks, const std::function<void(std::uint64_t n)>& happens) {
+  std::vector<std::string> run(int ranks, const std::function<void(OwnLoop& loop, std::uint64_t n)>& happens) {
     ::alarm(110);
     const auto job =
         run_job({.ranks = ranks, .least = 1, .tell = [](const std::string&) {}}, [&](RankContext& context) {
@@ -111,26 +117,28 @@ class OwnLoopMembers : public testing::TestWithParam<const char*> {
           return 0;
         }).or_throw();
     ::alarm(0);
-    EXPECT_TRUE(job.reached_end) << job.cause;
+    num_failed_ = std::ranges::count_if(job.exit_status, [](int status) { return status != 0; });
     std::vector<std::string> said;
     for (const std::string& report : job.reports) {
       if (!report.empty()) said.push_back(report);
     }
+    EXPECT_EQ(job.reached_end, !said.empty()) << job.cause;
     return said;
   }
 
   std::uint64_t batches_a_step_ = 1;
-  std::atomic<std::uint64_t>& begun_;
+  Shared& shared_;
+  std::ptrdiff_t num_failed_ = 0;
 };
 
 TEST_P(OwnLoopMembers, AllStay) {
-  const auto said = run(3, [](std::uint64_t) {});
+  const auto said = run(3, [](OwnLoop&, std::uint64_t) {});
   EXPECT_EQ(said.size(), 3u);
   EXPECT_THAT(said, Each("good"));
 }
 
 TEST_P(OwnLoopMembers, OneIsLost) {
-  const auto said = run(4, [](std::uint64_t n) {
+  const auto said = run(4, [](OwnLoop&, std::uint64_t n) {
     if (n == 200) ::raise(SIGKILL);
   });
   EXPECT_EQ(said.size(), 3u);
@@ -138,118 +146,17 @@ TEST_P(OwnLoopMembers, OneIsLost) {
 }
 
 TEST_P(OwnLoopMembers, AllButOneAreLost) {
-  const auto said = run(4, [](std::uint64_t n) {
+  const auto said = run(4, [](OwnLoop&, std::uint64_t n) {
     if (n == 100 || n == 101 || n == 400) ::raise(SIGKILL);
   });
   EXPECT_EQ(said.size(), 1u);
   EXPECT_THAT(said, Each("good"));
 }
 
-/// Ranks that meet every few steps, and are killed whenever it comes.
-class OwnLoopMeetings : public OwnLoopMembers {
- protected:
-  static constexpr std::size_t kMostMeetings = 1000;
-  /// What ranks find where they have met, by the number of the meeting.
-  using Found = std::array<std::atomic<std::uint64_t>, kMostMeetings>;
-
-  OwnLoopMeetings()
-      : found_(*new (::mmap(nullptr, sizeof(Found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-                   Found{}) {}
-  ~OwnLoopMeetings() override { ::munmap(&found_, sizeof found_); }
-  OwnLoopMeetings(const OwnLoopMeetings&) = delete;
-  OwnLoopMeetings& operator=(const OwnLoopMeetings&) = delete;
-
-  /// In between of meet() and part(): all ranks have the same batches, and have heard the same words.
-  void meet(OwnLoop& loop, std::uint64_t heard, std::string& wrong) {
-    loop.meet();
-    const std::uint64_t mine = 1 + loop.applied() * 100'000 + heard;
-    std::uint64_t theirs = 0;
-    if (!found_.at(meetings_).compare_exchange_strong(theirs, mine) && theirs != mine) {
-      wrong += text("meeting ", meetings_, " found ", mine, ", another rank ", theirs, "; ");
-    }
-    ++meetings_;
-    ::usleep(500);
-    loop.part();
-  }
-
-  Found& found_;
-  std::size_t meetings_ = 0;  // of this rank
-};
-
-TEST_P(OwnLoopMeetings, RanksAreKilledAtAnyTime) {
-  for (int seed = 0; seed < 12; ++seed) {
-    begun_ = 0;
-    for (auto& found : found_) found = 0;
-    ::alarm(110);
-    const auto main = [&](RankContext& context) {
-      std::string wrong;
-      std::mt19937 random(static_cast<unsigned>(seed * 10 + context.rank()));
-      std::thread killer;
-      if (context.rank() > 1) {
-        killer = std::thread([after = 1000 + random() % 60'000] {
-          ::usleep(static_cast<useconds_t>(after));
-          ::raise(SIGKILL);
-        });
-      }
-      TwoNumbers replica{0};
-      DistributedOptions options;
-      options.algorithm = GetParam();
-      std::uint64_t heard = 0, untold = 0;
-      OwnLoop loop(context, replica, options,
-                   {.tell_ranks = [&] { return std::vector<std::uint64_t>{untold}; },
-                    .hear_ranks =
-                        [&](const std::vector<std::vector<std::uint64_t>>& words) {
-                          untold = 0;
-                          for (const auto& theirs : words) heard += theirs.at(0);
-                        },
-                    .state = [&] { return std::to_string(heard); },
-                    .take_state =
-                        [&](const std::string& state) {
-                          heard = std::stoull(state);
-                          untold = 0;
-                        }});
-      loop.begin();
-      double first = 0;
-      loop.on_round([&](const RoundResult& result) {
-        if (!result.empty()) first += result.as<float>(0)[0];
-      });
-      LoopBatches batches(context, loop.session().meeting());
-      const auto pool = batches.make(
-          loop.session().driver(), {.samples = kBatches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
-          Sharing::shared);
-      pool->at_end([&loop] { return loop.drain(); });
-      std::uint64_t steps = 0;
-      while (const auto batch = pool->next()) {
-        loop.begin_step();
-        replica.backward(0, numbers_of(batch->sequence).first);
-        loop.step(1);
-        ++untold;
-        if (++steps % 20 == 0) meet(loop, heard, wrong);
-      }
-      loop.finish();
-      double all = 0;
-      for (std::uint64_t batch = 0; batch < kBatches; ++batch) all += numbers_of(batch).first;
-      const bool sums_gradients = loop.session().recipe().averages_gradients();
-      if (loop.applied() != kBatches || (sums_gradients && first != all))
-        wrong += text(loop.applied(), " batches, sum ", first, "; ");
-      if (!loop.identical()) wrong += "replicas differ; ";
-      context.report(text("good", wrong));
-      if (killer.joinable()) ::raise(SIGKILL);
-      return 0;
-    };
-    const auto job = run_job({.ranks = 4, .least = 1, .tell = [](const std::string&) {}}, main).or_throw();
-    ::alarm(0);
-    EXPECT_TRUE(job.reached_end) << job.cause << ", seed " << seed;
-    for (const int rank : {0, 1}) EXPECT_EQ(job.reports[static_cast<std::size_t>(rank)], "good") << "seed " << seed;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, OwnLoopMeetings, testing::Values("sync", "eager-quorum", "eager-solo", "diloco"));
-
 // Of a step under way no batch counts, of one that was handed over all do.
 TEST_P(OwnLoopMembers, AStepHasSeveralBatches) {
   batches_a_step_ = 7;
-  const auto said = run(4, [](std::uint64_t n) {
+  const auto said = run(4, [](OwnLoop&, std::uint64_t n) {
     if (n == 150 || n == 340) ::raise(SIGKILL);
   });
   EXPECT_EQ(said.size(), 2u);
@@ -258,7 +165,7 @@ TEST_P(OwnLoopMembers, AStepHasSeveralBatches) {
 
 // Its batch comes back when the others have none any more, and wait at the end.
 TEST_P(OwnLoopMembers, OneIsLostWithTheLastBatch) {
-  const auto said = run(3, [](std::uint64_t n) {
+  const auto said = run(3, [](OwnLoop&, std::uint64_t n) {
     if (n == kBatches) {
       ::usleep(50'000);
       ::raise(SIGKILL);
@@ -266,6 +173,55 @@ TEST_P(OwnLoopMembers, OneIsLostWithTheLastBatch) {
   });
   EXPECT_EQ(said.size(), 2u);
   EXPECT_THAT(said, Each("good"));
+}
+
+TEST_P(OwnLoopMembers, OneLeaves) {
+  const auto said = run(4, [](OwnLoop& loop, std::uint64_t n) {
+    if (n == 200) loop.leave();
+  });
+  EXPECT_EQ(said.size(), 3u);
+  EXPECT_THAT(said, Each("good"));
+  EXPECT_EQ(num_failed_, 0);
+}
+
+TEST_P(OwnLoopMembers, TwoLeaveOfWhichOneIsToldBySigterm) {
+  const auto said = run(4, [](OwnLoop& loop, std::uint64_t n) {
+    if (n == 200) loop.leave();
+    if (n == 201) ::raise(SIGTERM);
+  });
+  EXPECT_EQ(said.size(), 2u);
+  EXPECT_THAT(said, Each("good"));
+  EXPECT_EQ(num_failed_, 0);
+}
+
+TEST_P(OwnLoopMembers, OneLeavesAsAnotherIsLost) {
+  const auto said = run(4, [](OwnLoop& loop, std::uint64_t n) {
+    if (n == 200) loop.leave();
+    if (n == 202) ::raise(SIGKILL);
+  });
+  EXPECT_THAT(said, Each("good"));
+  EXPECT_EQ(num_failed_, 1);
+}
+
+// All others have none any more, and wait.
+TEST_P(OwnLoopMembers, OneLeavesThatWaitsForTheLastBatchOfAnother) {
+  const auto said = run(3, [this](OwnLoop&, std::uint64_t n) {
+    if (n != kBatches) return;
+    const pid_t other = shared_.process_of[shared_.process_of[0] == ::getpid() ? 1 : 0];
+    ::kill(other, SIGTERM);
+    while (::kill(other, 0) == 0) ::usleep(1'000);  // it goes while this batch is computed
+  });
+  EXPECT_EQ(said.size(), 2u);
+  EXPECT_THAT(said, Each("good"));
+  EXPECT_EQ(num_failed_, 0);
+}
+
+TEST_P(OwnLoopMembers, AllLeave) {
+  const auto said = run(3, [](OwnLoop& loop, std::uint64_t n) {
+    if (n >= 100) loop.leave();
+  });
+  EXPECT_TRUE(said.empty());
+  EXPECT_EQ(num_failed_, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OwnLoopMembers,
@@ -285,6 +241,22 @@ std::string refusal(DistributedOptions options, const std::function<void(OwnLoop
                      return 0;
                    }).or_throw();
   return job.reports[0];
+}
+
+TEST(OwnLoopRefuses, ToLeaveWhereMembersStayTheSame) {
+  const auto job = run_job({.ranks = 1}, [](RankContext& context) {
+                     TwoNumbers replica{0};
+                     OwnLoop loop(context, replica, {});
+                     loop.begin();
+                     try {
+                       loop.leave();
+                     } catch (const UsageError& error) {
+                       context.report(error.what());
+                     }
+                     loop.finish();
+                     return 0;
+                   }).or_throw();
+  EXPECT_THAT(job.reports[0], HasSubstr("leave() where the members of the job stay the same"));
 }
 
 TEST(OwnLoopRefuses, WhatDoesNotGoOnWhereMembersChange) {

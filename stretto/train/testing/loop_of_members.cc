@@ -1,8 +1,9 @@
 // A rank with a loop of its own over the batches of a job whose members change:
 // loop_of_members ALGORITHM BATCHES [account] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member of that number is
-// killed as it begins that step of its own, from 1; gets SIGTERM then; has that lag at most, unlike others. What a member
-// has at the end it says in a line. With `account` another one has the batches that it has handed over, also where it has
-// left; of one that has not, how many of each member are applied, too.
+// killed as it begins that step of its own, from 1; gets SIGTERM then, and again for each such word; has that lag at most,
+// unlike others. At step 0 it has not begun its loop. What a member has at the end it says in a line. With `account`
+// another one has the batches that it has handed over, also where it has left; of one that has not, how many of each
+// member are applied, too.
 
 #include <signal.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 
 #include "stretto/base/error.h"
@@ -25,8 +27,14 @@ namespace {
 
 /// What becomes of a member.
 struct Fate {
-  std::uint64_t dies_at = 0, leaves_at = 0;
+  std::uint64_t dies_at = 0;
+  std::multiset<std::uint64_t> told_at = {};  // to leave
   int lag = 0;
+
+  void comes_to(std::uint64_t step) const {
+    if (dies_at > 0 && step == dies_at) ::raise(SIGKILL);
+    for (std::size_t n = told_at.count(step); n > 0; --n) ::raise(SIGTERM);
+  }
 };
 
 /// The batches that a member has handed over, in words.
@@ -56,8 +64,7 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   pool->at_end([&loop] { return loop.drain(); });
   while (const auto batch = pool->next()) {
     loop.begin_step();
-    if (loop.steps() + 1 == fate.dies_at) ::raise(SIGKILL);
-    if (loop.steps() + 1 == fate.leaves_at) ::raise(SIGTERM);
+    fate.comes_to(loop.steps() + 1);
     ::usleep(1000);
     replica.backward(0, static_cast<float>(batch->sequence + 1));
     replica.backward(1, 1);
@@ -96,11 +103,12 @@ int main(int argc, char** argv) {
     Fate& fate = fates[static_cast<int>(number(word.c_str()))];
     const std::uint64_t value = number(word.c_str() + sign + 1);
     if (word[sign] == ':') fate.dies_at = value;
-    if (word[sign] == '/') fate.leaves_at = value;
+    if (word[sign] == '/') fate.told_at.insert(value);
     if (word[sign] == '=') fate.lag = static_cast<int>(value);
   }
   const auto job = launch({.ranks = 1}, [&](RankContext& rank) {
     const int self = number_of(rank);
+    fates[self].comes_to(0);
     try {
       return train(rank, argv[1], number(argv[2]), fates[self], account);
     } catch (const Left&) {
