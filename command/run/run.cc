@@ -21,7 +21,8 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
   line.heading("The job");
   line.option("--ranks", "N",
               "How many processes of the program are started, from 1 to 1024. Must be given. MIN:MAX: MAX are started, "
-              "and a program of Stretto goes on without those that are lost as long as MIN are left (docs/elastic.md).",
+              "and a program of Stretto goes on without those that are lost as long as MIN are left. SIGTERM to one of "
+              "them has it leave with nothing lost (docs/elastic.md).",
               [&job](std::string_view option, const std::string& text) {
                 const RankRange range = parse_rank_range(option, text);
                 job.ranks = range.most;

@@ -42,8 +42,8 @@ class Changes {
   /// Whether this process has been told to leave the job, by SIGTERM. Any thread.
   virtual bool told_to_leave() const = 0;
   /// This rank computes no further batch, nothing of it is pending, and it has begun in its world: the others may go on
-  /// without it, and enter() throws Left then. Where too few would be left the job is given up instead. For good; again:
-  /// without effect.
+  /// without it, and enter() throws Left then. Where too few would be left the job is given up instead. For good;
+  /// again: without effect.
   virtual void leave() = 0;
   /// The next batch of the job's pool, which has so many in all: its number. Nothing: there is none, unless some come
   /// back later of a member that is lost. Throws as enter().

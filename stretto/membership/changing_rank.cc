@@ -1,5 +1,7 @@
 #include "stretto/membership/changing_rank.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -33,7 +35,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   explicit ChangingRank(ChangingRankOptions options)
       : SayingRankContext(options.say),
         options_(std::move(options)),
-        notice_(options_.starter),
+        notice_(options_.starter > 0 ? options_.starter : parent_of(::getsid(0))),
         member_(options_.number, host_name(), options_.terms),
         look_(options_.look) {}
 
@@ -104,6 +106,10 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void wait(std::unique_lock<std::mutex>& lock, Done done);
   /// The same, without waiting; with the mutex locked.
   void require_present() const;
+  [[noreturn]] void go() const {
+    notice_.end();
+    throw Left();
+  }
   std::unique_ptr<PartOfJob> join(const View& view);
 
   const ChangingRankOptions options_;
@@ -192,9 +198,9 @@ void ChangingRank::require_present() const {
     case Standing::present:
     case Standing::finished: break;
     case Standing::given_up:
-      if (member_.is_leaving() || told_to_leave()) throw Left();  // it may have been about to say so
+      if (member_.is_leaving() || told_to_leave()) go();  // it may have been about to say so
       throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
-    case Standing::departed: throw Left();
+    case Standing::departed: go();
     case Standing::excluded:
       throw Failure({Errc::excluded, text("the others have gone on without member ", member_.number())});
   }
@@ -288,7 +294,9 @@ bool ChangingRank::finish() {
   line_->write({.kind = ProcessWords::Kind::done, .epoch = view().epoch});
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return member_.standing() == Standing::finished || changing(); });
-  return member_.standing() == Standing::finished;
+  if (member_.standing() != Standing::finished) return false;
+  notice_.end();
+  return true;
 }
 
 void ChangingRank::leave() {

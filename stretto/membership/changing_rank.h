@@ -27,9 +27,9 @@ struct ChangingRankOptions {
   int most = 1;                                       ///< Changes::most()
   Duration answer_within = std::chrono::seconds(10);  ///< by the master, to the hello
   std::map<std::string, std::string> terms = {};      ///< View::terms
-  pid_t starter = 0;                       ///< the process whose SIGTERM ends this one at once; 0: none is
-  std::function<bool()> interrupted = {};             ///< RankContext::interrupted(); empty: never
-  std::function<void(const RankMessage&)> say = {};   ///< is given what the rank reports and complains of; there is one
+  pid_t starter = 0;  ///< the process whose SIGTERM ends this one at once; 0: the one that has started this session
+  std::function<bool()> interrupted = {};            ///< RankContext::interrupted(); empty: never
+  std::function<void(const RankMessage&)> say = {};  ///< is given what the rank reports and complains of; there is one
   /// Called about ten times a second while this rank waits, on its thread. What it throws passes through the call.
   std::function<void()> look = {};
 };

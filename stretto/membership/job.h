@@ -78,8 +78,9 @@ class RankContext {
   std::uint32_t borrowed_ = 0;  // a bit each
 };
 
-/// Ends the calls of a rank that leaves a job whose members change, as it wished or by SIGTERM: the others go on without
-/// it, and all that it has handed over counts. A rank whose function it ends is not lost, and its exit status is 0.
+/// Ends the calls of a rank that leaves a job whose members change, as it wished or by SIGTERM: the others go on
+/// without it, and all that it has handed over counts. A rank whose function it ends is not lost, and its exit status
+/// is 0.
 class Left : public Failure {
  public:
   Left() : Failure({Errc::excluded, "this rank has left the job"}) {}  ///< with Errc::excluded

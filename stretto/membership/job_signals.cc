@@ -109,9 +109,14 @@ LeaveNotice::LeaveNotice(pid_t starter) {
 }
 
 LeaveNotice::~LeaveNotice() {
+  end();
+}
+
+void LeaveNotice::end() const {
   struct sigaction action {};
   sigaction(SIGTERM, nullptr, &action);
-  if (hears_ && (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == take_notice) std::signal(SIGTERM, SIG_DFL);
+  if (hears_ && (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == take_notice)
+    std::signal(SIGTERM, SIG_DFL);
 }
 
 bool LeaveNotice::has_come() const {

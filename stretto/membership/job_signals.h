@@ -46,15 +46,17 @@ class LeaveNotice {
  public:
   /// `starter`: the process that has started the job; 0: none.
   explicit LeaveNotice(pid_t starter);
-  ~LeaveNotice();  ///< SIGTERM ends this process again
+  ~LeaveNotice();  ///< end()
   LeaveNotice(const LeaveNotice&) = delete;
   LeaveNotice& operator=(const LeaveNotice&) = delete;
 
-  /// Any thread.
+  /// Whether one has come. Any thread.
   bool has_come() const;
+  /// Nobody looks for a notice any more: SIGTERM ends this process again, unless the program has its own action by now.
+  void end() const;
 
  private:
-  bool hears_ = false;
+  bool hears_ = false;  // fixed after construction
 };
 
 /// The parent of a process; 0: it is not known.

@@ -91,6 +91,13 @@ TEST(LeaveNotice, ItsEndGivesTheSignalBack) {
               return 7;
             }),
             128 + SIGTERM);
+  EXPECT_EQ(status_of_process([] {
+              const LeaveNotice notice(0);
+              notice.end();
+              raise(SIGTERM);
+              return 7;
+            }),
+            128 + SIGTERM);
 }
 
 TEST(ParentOf, IsThatOfAnyProcess) {

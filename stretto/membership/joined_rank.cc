@@ -15,7 +15,6 @@
 #include "stretto/engine/driver.h"
 #include "stretto/membership/changing_rank.h"
 #include "stretto/membership/hosts/settings.h"
-#include "stretto/membership/job_signals.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/rendezvous.h"
@@ -112,7 +111,6 @@ class MemberOfJob final : public PartOfJob {
                                      .number = options.member->number,
                                      .place = options.member->place,
                                      .most = options.member->most,
-                                     .starter = parent_of(getsid(0)),  // it leads a session, or what it became
                                      .say = [this](const RankMessage& message) { said_.hear(message); },
                                      .look = options.look})) {}
 

@@ -112,9 +112,9 @@ class DistributedOptimizer {
   /// without step() under `overlap` brings that gradient, of which others have a part.
   int finish(Others others = Others::end);
 
-  /// In a job whose members change, such as `stretto run --ranks 2:4`: this rank is to leave the job. The step under way
-  /// is its last: step(), or finish() where none is, throws Left once all that it has handed over is applied and the
-  /// others go on without it. SIGTERM to the process does the same. Any thread. Throws UsageError in any other job.
+  /// In a job whose members change, such as `stretto run --ranks 2:4`: this rank is to leave the job. The step under
+  /// way is its last: step(), or finish() where none is, throws Left once all that it has handed over is applied and
+  /// the others go on without it. SIGTERM to the process does the same. Any thread. Throws UsageError in any other job.
   void leave();
 
   /// The batches of this rank out of a data set of `samples`, `batch` samples each (one pass, the last may be smaller):

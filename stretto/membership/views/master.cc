@@ -348,9 +348,8 @@ void Master::decide() {
     const ReportWords& report = reports_.at(number);
     return report.leaving && !report.holding.pending;
   };
-  if (ends_by_leaving() && std::ranges::all_of(old, [&](MemberNumber number) {
-        return !leaving_.contains(number) || may_go(number);
-      })) {
+  if (ends_by_leaving() &&
+      std::ranges::all_of(old, [&](MemberNumber number) { return !leaving_.contains(number) || may_go(number); })) {
     const std::size_t leave = static_cast<std::size_t>(std::ranges::count_if(old, may_go));
     return end(JobEnd::given_up, old.size() == leave
                                      ? std::string("the job is over before its end: its last member leaves")

@@ -16,9 +16,9 @@
 namespace stretto {
 
 struct MasterOptions {
-  std::size_t least = 1;                     ///< members; fewer are waited for
-  std::size_t most = 64;                     ///< members; more wait as spares
-  Duration wait = std::chrono::minutes(5);   ///< for members or the register, before the job is given up
+  std::size_t least = 1;                    ///< members; fewer are waited for
+  std::size_t most = 64;                    ///< members; more wait as spares
+  Duration wait = std::chrono::minutes(5);  ///< for members or the register, before the job is given up
   /// For members in the places of those that leave, where too few would be left, before the job is given up.
   Duration wait_to_leave = std::chrono::minutes(5);
   Duration gather = Duration(0);             ///< from the last that has come, so that one view takes several in
@@ -43,7 +43,7 @@ struct MasterAction {
   JobEnd how = JobEnd::none;    ///< of an end
   Registered content = {};      ///< to tell or to commit
   BatchesApplied applied = {};  ///< of a commit: in the rounds that count, for the pool
-  std::string words = {};  ///< of a refusal; of an end: why, for a person to read
+  std::string words = {};       ///< of a refusal; of an end: why, for a person to read
 
   /// One with these alone.
   static MasterAction of(Kind kind, MemberNumber to = 0, std::uint64_t epoch = 0) {
@@ -81,8 +81,8 @@ class Master {
   void begun(MemberNumber number, std::uint64_t epoch);
   /// A member has taken the last round.
   void done(MemberNumber number, std::uint64_t epoch);
-  /// A member leaves, and nothing of it is pending. Where too few would be left, also when others have had time to come,
-  /// the job is given up.
+  /// A member leaves, and nothing of it is pending. Where too few would be left, also when others have had time to
+  /// come, the job is given up.
   void leaving(MemberNumber number);
   /// Time goes on.
   void tick(TimePoint now);

@@ -109,8 +109,8 @@ class Session final : private BatchSource {
   Met part(FunctionRef<void()> work);
   /// Where members change: this rank wishes to leave the job. Any thread.
   void wish_to_leave() { wishes_to_leave_.store(true, std::memory_order_relaxed); }
-  /// Where this rank wishes to leave, or has been told to: waits until nothing of it is pending, and until the others go
-  /// on without it, and throws Left. Between two steps; so does finish(), also where the wish comes while it waits.
+  /// Where this rank wishes to leave, or has been told to: waits until nothing of it is pending, and until the others
+  /// go on without it, and throws Left. Between two steps; so does finish(), also where the wish comes while it waits.
   void leave_if_wished();
   /// Whether rounds are being applied that this rank has lacked: other ranks have applied them, and do not meet in
   /// them.

@@ -173,7 +173,8 @@ void Session::fetch() {
 }
 
 bool Session::wishes_to_leave() const {
-  return account_ != nullptr && (wishes_to_leave_.load(std::memory_order_relaxed) || context_.changes()->told_to_leave());
+  return account_ != nullptr &&
+         (wishes_to_leave_.load(std::memory_order_relaxed) || context_.changes()->told_to_leave());
 }
 
 void Session::say_whether_leaving() {
