@@ -318,6 +318,23 @@ int Session::finish(Others others) {
   return static_cast<int>(recipe_->rounds() - before);
 }
 
+void Session::leave_if_wished() {
+  if (!leaving_ && !wishes_to_leave()) return;
+  require_no_failure("leave");
+  ends_with([&] {
+    // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
+    const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
+    may_leave_ = true;
+    for (;;) {
+      say_whether_leaving();
+      if (insist(comes, AfterChange::not_again)) {
+        say_whether_leaving();
+        follow();  // the others get the batch that it may have in hand, and cannot end before
+      }
+    }
+  });
+}
+
 void Session::require_in_step() const {
   if (ranks() == 1) return;
   for (const BatchSource* other : sessions_.batch_sources()) {

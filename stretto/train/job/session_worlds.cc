@@ -183,23 +183,6 @@ void Session::say_whether_leaving() {
   if (leaving_ && of_this_world_ && !account_->pending()) changes().leave();
 }
 
-void Session::leave_if_wished() {
-  if (!leaving_ && !wishes_to_leave()) return;
-  require_no_failure("leave");
-  ends_with([&] {
-    // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
-    const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
-    may_leave_ = true;
-    for (;;) {
-      say_whether_leaving();
-      if (insist(comes, AfterChange::not_again)) {
-        say_whether_leaving();
-        follow();  // the others get the batch that it may have in hand, and cannot end before
-      }
-    }
-  });
-}
-
 Traffic Session::traffic() const {
   Traffic sent = sent_before_;
   sent.add(world().engine().traffic());
