@@ -68,7 +68,7 @@ int train(stretto::RankContext& rank, const std::string& folder, const std::stri
                 100 * accuracy(net, test));
   });
 
-  at::manual_seed(static_cast<std::uint64_t>(100 + rank.rank()));  // dropout differs from rank to rank
+  at::manual_seed(100 + static_cast<std::uint64_t>(rank.rank()));  // dropout differs from rank to rank
   if (!folder.empty() && optimizer.load(folder) && rank.rank() == 0) {
     std::printf("goes on after %llu batches\n", static_cast<unsigned long long>(optimizer.batches_applied()));
   }

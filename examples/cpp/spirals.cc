@@ -30,7 +30,7 @@ int train(stretto::RankContext& rank) {
   auto sgd = std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   stretto::DistributedOptimizer optimizer(rank, net.ptr(), sgd, {.algorithm = "eager-quorum"});
 
-  at::manual_seed(static_cast<std::uint64_t>(100 + rank.rank()));
+  at::manual_seed(100 + static_cast<std::uint64_t>(rank.rank()));
   for (int step = 0; step < 400; ++step) {
     const auto [x, y] = draw_batch(32);
     optimizer.zero_grad();

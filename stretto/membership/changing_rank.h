@@ -39,7 +39,8 @@ struct ChangingRankOptions {
 /// while it reads its data. A thread of its own hears the master, so that the engine can be stopped while the
 /// application computes. That call waits for the rank's first view, and for the members of that. It throws Failure
 /// where the master cannot be reached (Errc::unavailable, also where something else listens there), or says that this
-/// process does not fit (Errc::bad_input). While the context lives SIGTERM has this process leave the job (LeaveNotice).
+/// process does not fit (Errc::bad_input). While the context lives SIGTERM has this process leave the job
+/// (LeaveNotice).
 std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options);
 
 }  // namespace stretto

@@ -73,23 +73,6 @@ Session::~Session() {
   if (meeting_->interrupted()) world().keep(meeting_);
 }
 
-template <class Work>
-auto Session::ends_with(Work work) {
-  try {
-    return work();
-  } catch (const Failure&) {
-    fail();
-    throw;
-  } catch (const UsageError&) {
-    fail();
-    throw;
-  } catch (...) {
-    interrupted_ = true;
-    fail();
-    throw;
-  }
-}
-
 std::unique_ptr<Recipe> Session::make_recipe(World& world) {
   RoundListener& listener = account_ != nullptr ? *account_ : listener_;
   RecipeContext context{replica_, world.engine(), *meeting_, listener, options_.recipe_options};
@@ -151,54 +134,6 @@ void Session::compare_fingerprints() {
   }
   if (!differs.empty()) throw UsageError(differs);
   compare_arithmetic(all, fingerprints_.size());
-}
-
-bool Session::end(FunctionRef<void()> work) {
-  require_no_failure("end");
-  if (account_ == nullptr) {
-    work();
-    return true;
-  }
-  return unless_members_change([&] {
-    work();
-    return changes().finish();
-  });
-}
-
-bool Session::unless_members_change(FunctionRef<bool()> work) {
-  return ends_with([&] {
-    try {
-      if (work()) return true;
-    } catch (const Failure& failure) {
-      if (!is_change(failure.error())) throw;
-      if (!rounds_over_) take_what_is_complete();
-    }
-    rounds_over_ = drained_ = in_step_ = false;
-    sessions_.add(*this);
-    follow();
-    return false;
-  });
-}
-
-Session::Met Session::meet(FunctionRef<bool()> work) {
-  require_no_failure("meet");
-  if (account_ == nullptr) return work() ? Met::yes : Met::no;
-  const std::uint64_t before = meetings_;
-  bool met = false;
-  const bool done = unless_members_change([&] {
-    met = work();
-    if (met) ++meetings_;
-    return true;
-  });
-  if (done) return met ? Met::yes : Met::no;
-  return meetings_ > before ? Met::by_others : Met::no;
-}
-
-Session::Met Session::part(FunctionRef<void()> work) {
-  return meet([&] {
-    work();
-    return true;
-  });
 }
 
 void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {
@@ -318,23 +253,6 @@ int Session::finish(Others others) {
   return static_cast<int>(recipe_->rounds() - before);
 }
 
-void Session::leave_if_wished() {
-  if (!leaving_ && !wishes_to_leave()) return;
-  require_no_failure("leave");
-  ends_with([&] {
-    // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
-    const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
-    may_leave_ = true;
-    for (;;) {
-      say_whether_leaving();
-      if (insist(comes, AfterChange::not_again)) {
-        say_whether_leaving();
-        follow();  // the others get the batch that it may have in hand, and cannot end before
-      }
-    }
-  });
-}
-
 void Session::require_in_step() const {
   if (ranks() == 1) return;
   for (const BatchSource* other : sessions_.batch_sources()) {
@@ -401,28 +319,6 @@ Session::Comparison Session::compare(std::uint64_t deposits) {
     found.counts.add(OwnCounts::of(std::span(theirs).subspan<3, OwnCounts::kNumbers>()));
   }
   return found;
-}
-
-void Session::begin_again(std::uint64_t batches_before) {
-  STRETTO_CHECK(rounds_over_, "a round of the recipe runs, or will");
-  if (account_ != nullptr) {
-    // What the rank holds is asked for at any time: the recipe that knows it stays until another one does.
-    std::unique_ptr<Recipe> next = make_recipe(world());
-    next->carried_sums()->go_on_from(*recipe_->carried_sums());
-    recipe_.swap(next);
-    account_->begun(*recipe_->carried_sums());
-    rounds_over_ = drained_ = in_step_ = false;
-    sessions_.add(*this);
-    return;
-  }
-  const std::string state = recipe_->state();
-  options_.recipe_options.batches_before = batches_before;
-  recipe_.reset();  // before the next one takes its memory
-  recipe_ = make_recipe(world());
-  if (!state.empty()) recipe_->set_state(state);
-  if (by_layer_) bring_by_layer();
-  rounds_over_ = drained_ = in_step_ = false;
-  sessions_.add(*this);
 }
 
 void Session::rounds_are_over() {

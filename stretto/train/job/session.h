@@ -238,7 +238,21 @@ class Session final : private BatchSource {
   bool insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after = AfterChange::again);
   /// Returns what `work` does; where that throws the session has failed.
   template <class Work>
-  auto ends_with(Work work);
+  auto ends_with(Work work) {
+    try {
+      return work();
+    } catch (const Failure&) {
+      fail();
+      throw;
+    } catch (const UsageError&) {
+      fail();
+      throw;
+    } catch (...) {
+      interrupted_ = true;
+      fail();
+      throw;
+    }
+  }
   void fail();
   void look();
   bool wishes_to_leave() const;
@@ -278,7 +292,7 @@ class Session final : private BatchSource {
   Traffic sent_before_;                           // in the worlds before
   bool of_this_world_ = true;                     // recipe_ is
   bool catches_up_ = false;
-  std::uint64_t meetings_ = 0;  // by meet(), and their ends by part(): odd where all ranks have met
+  std::uint64_t meetings_ = 0;                // by meet(), and their ends by part(): odd where all ranks have met
   std::atomic<bool> wishes_to_leave_{false};  // by wish_to_leave(), read by the application
   bool may_leave_ = false;                    // inside a call in which this rank computes no batch
   bool leaving_ = false;                      // for good

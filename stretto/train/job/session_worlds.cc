@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "stretto/base/error.h"
 #include "stretto/membership/changes.h"
 #include "stretto/train/job/session.h"
 
-// How a session goes from world to world (docs/protocol.md, rules 12 to 15).
+// How a session goes from world to world (docs/protocol.md, rules 12 to 15), and what all ranks do together in one.
 
 namespace stretto {
 namespace {
@@ -126,28 +129,6 @@ void Session::learn() {
   listener_.take_state(state);
 }
 
-// A rank comes here from meet() or part(), or is new. One that has met comes from part(), and so do all that have.
-void Session::end_meetings(const std::vector<Meeting::Numbers>& meetings) {
-  const View& view = changes().view();
-  std::vector<std::uint64_t> of_ranks;
-  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
-    const bool learned = view.members[rank].held == kNoModel;
-    of_ranks.push_back(meetings[learned ? static_cast<std::size_t>(holder()) : rank][0]);
-  }
-  const auto most = std::ranges::max_element(of_ranks);
-  if (std::ranges::count(of_ranks, *most) < std::ssize(of_ranks)) {
-    const int from = static_cast<int>(most - of_ranks.begin());
-    const bool mine = of_ranks[static_cast<std::size_t>(rank())] < *most;
-    meeting_->broadcast_weights(*driver_, from, mine);
-    const std::string state = meeting_->broadcast_text(
-        *driver_, [this] { return listener_.state(); }, from);
-    if (mine) listener_.take_state(state);
-  }
-  const bool have_met = *most % 2 != 0;
-  if (have_met) listener_.hear(meeting_->gather_lists(*driver_, listener_.tell()));
-  meetings_ = *most + (have_met ? 1 : 0);
-}
-
 void Session::fetch() {
   const View& view = changes().view();
   Round first = view.complete;
@@ -172,6 +153,106 @@ void Session::fetch() {
   }
 }
 
+Traffic Session::traffic() const {
+  Traffic sent = sent_before_;
+  sent.add(world().engine().traffic());
+  return sent;
+}
+
+// ---- how ranks meet and part, how the session ends, and how a rank leaves it ----
+
+bool Session::end(FunctionRef<void()> work) {
+  require_no_failure("end");
+  if (account_ == nullptr) {
+    work();
+    return true;
+  }
+  return unless_members_change([&] {
+    work();
+    return changes().finish();
+  });
+}
+
+bool Session::unless_members_change(FunctionRef<bool()> work) {
+  return ends_with([&] {
+    try {
+      if (work()) return true;
+    } catch (const Failure& failure) {
+      if (!is_change(failure.error())) throw;
+      if (!rounds_over_) take_what_is_complete();
+    }
+    rounds_over_ = drained_ = in_step_ = false;
+    sessions_.add(*this);
+    follow();
+    return false;
+  });
+}
+
+Session::Met Session::meet(FunctionRef<bool()> work) {
+  require_no_failure("meet");
+  if (account_ == nullptr) return work() ? Met::yes : Met::no;
+  const std::uint64_t before = meetings_;
+  bool met = false;
+  const bool done = unless_members_change([&] {
+    met = work();
+    if (met) ++meetings_;
+    return true;
+  });
+  if (done) return met ? Met::yes : Met::no;
+  return meetings_ > before ? Met::by_others : Met::no;
+}
+
+Session::Met Session::part(FunctionRef<void()> work) {
+  return meet([&] {
+    work();
+    return true;
+  });
+}
+
+// A rank comes here from meet() or part(), or is new. One that has met comes from part(), and so do all that have.
+void Session::end_meetings(const std::vector<Meeting::Numbers>& meetings) {
+  const View& view = changes().view();
+  std::vector<std::uint64_t> of_ranks;
+  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
+    const bool learned = view.members[rank].held == kNoModel;
+    of_ranks.push_back(meetings[learned ? static_cast<std::size_t>(holder()) : rank][0]);
+  }
+  const auto most = std::ranges::max_element(of_ranks);
+  if (std::ranges::count(of_ranks, *most) < std::ssize(of_ranks)) {
+    const int from = static_cast<int>(most - of_ranks.begin());
+    const bool mine = of_ranks[static_cast<std::size_t>(rank())] < *most;
+    meeting_->broadcast_weights(*driver_, from, mine);
+    const std::string state = meeting_->broadcast_text(
+        *driver_, [this] { return listener_.state(); }, from);
+    if (mine) listener_.take_state(state);
+  }
+  const bool have_met = *most % 2 != 0;
+  if (have_met) listener_.hear(meeting_->gather_lists(*driver_, listener_.tell()));
+  meetings_ = *most + (have_met ? 1 : 0);
+}
+
+void Session::begin_again(std::uint64_t batches_before) {
+  STRETTO_CHECK(rounds_over_, "a round of the recipe runs, or will");
+  if (account_ != nullptr) {
+    // What the rank holds is asked for at any time: the recipe that knows it stays until another one does.
+    std::unique_ptr<Recipe> next = make_recipe(world());
+    next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    recipe_.swap(next);
+    account_->begun(*recipe_->carried_sums());
+    rounds_over_ = drained_ = in_step_ = false;
+    sessions_.add(*this);
+    return;
+  }
+  const std::string state = recipe_->state();
+  options_.recipe_options.batches_before = batches_before;
+  recipe_.reset();  // before the next one takes its memory
+  recipe_ = make_recipe(world());
+  if (!state.empty()) recipe_->set_state(state);
+  if (by_layer_) bring_by_layer();
+  rounds_over_ = drained_ = in_step_ = false;
+  sessions_.add(*this);
+}
+
 bool Session::wishes_to_leave() const {
   return account_ != nullptr &&
          (wishes_to_leave_.load(std::memory_order_relaxed) || context_.changes()->told_to_leave());
@@ -183,10 +264,21 @@ void Session::say_whether_leaving() {
   if (leaving_ && of_this_world_ && !account_->pending()) changes().leave();
 }
 
-Traffic Session::traffic() const {
-  Traffic sent = sent_before_;
-  sent.add(world().engine().traffic());
-  return sent;
+void Session::leave_if_wished() {
+  if (!leaving_ && !wishes_to_leave()) return;
+  require_no_failure("leave");
+  ends_with([&] {
+    // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
+    const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
+    may_leave_ = true;
+    for (;;) {
+      say_whether_leaving();
+      if (insist(comes, AfterChange::not_again)) {
+        say_whether_leaving();
+        follow();  // the others get the batch that it may have in hand, and cannot end before
+      }
+    }
+  });
 }
 
 }  // namespace stretto

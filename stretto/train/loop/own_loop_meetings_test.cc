@@ -96,8 +96,8 @@ TEST_P(OwnLoopMeetings, RanksAreKilledAtAnyTime) {
       });
       LoopBatches batches(context, loop.session().meeting());
       const auto pool = batches.make(
-          loop.session().driver(), {.samples = kBatchesInAll, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
-          Sharing::shared);
+          loop.session().driver(),
+          {.samples = kBatchesInAll, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1}, Sharing::shared);
       pool->at_end([&loop] { return loop.drain(); });
       std::uint64_t steps = 0;
       while (const auto batch = pool->next()) {
