@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "stretto/base/error.h"
+#include "stretto/membership/job.h"
 
 namespace nb = nanobind;
 
@@ -60,6 +61,8 @@ void translate(const std::exception_ptr& thrown, void*) {
     } catch (nb::python_error& error) {
       error.restore();
     }
+  } catch (const Left& left) {
+    raise("Left", left.what(), -1);
   } catch (const Failure& failure) {
     raise(class_of(failure.error().code), failure.error().message, failure.error().rank);
   } catch (const UsageError& error) {

@@ -102,6 +102,12 @@ void PyLoop::begin(ReplicaObject calls) {
   const Unlocked unlocked;
   if (!loop_) open();
   loop_->begin();
+  if (leaves_) loop_->leave();
+}
+
+void PyLoop::leave() {
+  leaves_ = true;
+  if (loop_) loop_->leave();
 }
 
 bool PyLoop::averages_gradients() {
@@ -311,6 +317,8 @@ void bind_loop(nb::module_& module) {
           "Where members change, on a rank that has no batch: returns after the last round; False: members have "
           "changed, "
           "and batches of those that are lost may have come back.")
+      .def("leave", &PyLoop::leave,
+           "Where members change: this rank is to leave, by the next call of step and the like.")
       .def(
           "drop_batches", [](PyLoop& self, std::uint64_t batches) { self.loop().drop_batches(batches); }, "batches"_a,
           "So many batches of the pool that were drawn are handed over by no step: they count as used.")

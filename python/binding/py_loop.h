@@ -47,6 +47,8 @@ class PyLoop {
   PyReplica& replica() { return replica_; }
   /// Joins the loops of the other ranks. Lock held; as with_calls().
   void begin(ReplicaObject calls);
+  /// OwnLoop::leave(); before begin() that leaves as soon as it has begun.
+  void leave();
   /// Throws UsageError before begin(), and after close(), which also the end of the job calls.
   OwnLoop& loop();
   /// Where members change, before begin(): there is no loop yet.
@@ -118,6 +120,7 @@ class PyLoop {
   std::optional<LoopBatches> batches_;  // ends before loop_
   std::shared_ptr<BatchPool> pool_;
   bool tells_rounds_ = false;
+  bool leaves_ = false;
   bool closed_ = false;
   std::string last_report_;
 };

@@ -6,13 +6,13 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from stretto._errors import Aborted, Diverged, Error, RankLost, Timeout, UsageError
+from stretto._errors import Aborted, Diverged, Error, Left, RankLost, Timeout, UsageError
 
 if sys.platform != "linux":  # there is no compiled module elsewhere, whose absence would say nothing
     raise UsageError(f"stretto on {sys.platform}: needs Linux, where ranks meet in memory that they share")
 
 from stretto._core import version as _version
-from stretto._job import init, local_rank, local_size, rank, shutdown, size
+from stretto._job import init, leave, local_rank, local_size, rank, shutdown, size
 
 if TYPE_CHECKING:
     from stretto._collectives import allreduce, barrier, broadcast
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __version__: str = _version()
 
 __all__ = [
-    "Aborted", "Comparison", "Diverged", "Error", "Optimizer", "RankLost", "Report", "Round", "Sampler", "Timeout",
-    "UsageError", "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "local_rank",
-    "local_size", "rank", "shutdown", "size", "spawn",
+    "Aborted", "Comparison", "Diverged", "Error", "Left", "Optimizer", "RankLost", "Report", "Round", "Sampler",
+    "Timeout", "UsageError", "__version__", "allreduce", "attach", "barrier", "broadcast", "compare", "init", "leave",
+    "local_rank", "local_size", "rank", "shutdown", "size", "spawn",
 ]
 
 

@@ -132,6 +132,9 @@ class _Collectives:
     def _end(self) -> None:
         self._core.close()
 
+    def _leave(self) -> None:
+        pass  # where members change there are none
+
     def _abort(self, reason: str) -> None:
         self._core.abort(reason)
 

@@ -9,6 +9,18 @@ class Error(RuntimeError):
     rank: int | None = None
 
 
+class Left(SystemExit):
+    """This rank has left a job whose members change, as it was told to, or has come when the job was over: its process
+    ends with status 0, and what is behind the loop does not run."""
+
+    def __init__(self, why: str = "this rank has left the job") -> None:
+        super().__init__(0)
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class UsageError(Error, ValueError):
     """The caller's mistake: says what was wrong, with the values, and what would be right."""
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import stretto._core as _core
 from stretto import _process_group
-from stretto._errors import Error, Timeout, UsageError
+from stretto._errors import Error, Left, Timeout, UsageError
 
 logger = logging.getLogger("stretto")
 
@@ -27,6 +27,7 @@ class _Part(Protocol):
     @property
     def _busy(self) -> bool: ...
     def _end(self) -> None: ...
+    def _leave(self) -> None: ...
     def _abort(self, reason: str) -> None: ...
 
 
@@ -174,6 +175,21 @@ def local_rank() -> int:
 def local_size() -> int:
     """Ranks of this host. Joins the job."""
     return current().local_ranks
+
+
+def leave() -> None:
+    """This rank is to leave its job, whose members change (`stretto run --ranks MIN:MAX`), as where its machine is
+    wanted back: step(), or the call that it is in, hands over all of the step under way, waits until the others go on
+    without it, and raises Left, by which the process ends with status 0. Where there is no Optimizer yet Left is raised
+    at once. So it is where the process gets SIGTERM, unless the program has a handler of its own, which may call this.
+    Joins the job. Raises UsageError where members stay the same.
+    """
+    if not current().members_change:
+        raise UsageError("leave() where the members of the job stay the same: expected `stretto run --ranks MIN:MAX`")
+    if not _state.parts:
+        raise Left
+    for part in parts():
+        part._leave()
 
 
 def shutdown() -> None:

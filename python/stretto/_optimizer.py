@@ -518,6 +518,9 @@ class Optimizer(torch.optim.Optimizer):
         self._tensors.leave()
         self._loop.close()
 
+    def _leave(self) -> None:
+        self._loop.leave()
+
     def _abort(self, reason: str) -> None:
         self._watch.stop()
         self._close()

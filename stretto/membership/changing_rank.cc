@@ -248,7 +248,7 @@ void ChangingRank::enter() {
       std::unique_lock lock(mutex_);
       const auto is_over = [this] { return member_.standing() == Standing::finished; };
       wait(lock, [&] { return member_.next().has_value() || is_over(); });
-      if (is_over()) throw Failure({Errc::excluded, "the job has ended before this process came in"});
+      if (is_over()) throw Left("the job has ended before this process came in");
       view = *member_.next();
     }
     std::unique_ptr<PartOfJob> part;

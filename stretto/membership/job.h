@@ -83,7 +83,8 @@ class RankContext {
 /// is 0.
 class Left : public Failure {
  public:
-  Left() : Failure({Errc::excluded, "this rank has left the job"}) {}  ///< with Errc::excluded
+  /// With Errc::excluded.
+  explicit Left(std::string why = "this rank has left the job") : Failure({Errc::excluded, std::move(why)}) {}
 };
 
 /// The function that a rank runs. Its return value is the exit status of the rank: 0 says goodbye to the others,

@@ -59,7 +59,7 @@ class OwnLoopMeetings : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(OwnLoopMeetings, RanksAreKilledAtAnyTime) {
-  for (int seed = 0; seed < 12; ++seed) {
+  for (int seed = 0; seed < 6; ++seed) {
     for (auto& found : found_) found = 0;
     ::alarm(110);
     const auto main = [&](RankContext& context) {

@@ -39,8 +39,9 @@ class RoundListener {
   virtual std::string state() { return {}; }
   /// Takes over what state() of a rank that holds all rounds has given; the replica has that one's weights already.
   virtual void take_state(const std::string& /*state*/) {}
-  /// Words for all ranks, and those of all, where they part that have met (Session::part()), and members change before.
+  /// Words for hear() of all ranks, where they part that have met, and members change before.
   virtual std::vector<std::uint64_t> tell() { return {}; }
+  /// The words of all ranks, by rank.
   virtual void hear(const std::vector<std::vector<std::uint64_t>>& /*words*/) {}
   /// This rank has begun in a world, the first one, too.
   virtual void members_are_new() {}

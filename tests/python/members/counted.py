@@ -1,8 +1,8 @@
 """A rank of a job that counts how often each sample is in a result, for test_members.py.
 
 counted.py ALGORITHM EPOCHS WORKERS ACCUMULATED MEMBERS [NUMBER:SIGNAL:STEP…]: before its step STEP the process of that
-number gets the signal; "raise" raises an exception. Steps are slow until so many members have been there. Prints a line
-of JSON at the end.
+number gets the signal; "raise" raises an exception, "leave" calls stretto.leave(). Steps are slow until so many members
+have been there. Prints a line of JSON at the end.
 """
 
 import hashlib
@@ -68,7 +68,9 @@ def main() -> None:
             if batch % accumulated == accumulated - 1:
                 if (sent := signals.pop(steps, "")) == "raise":
                     raise ValueError("a step that fails")
-                if sent:
+                if sent == "leave":
+                    stretto.leave()
+                elif sent:
                     os.kill(os.getpid(), int(sent))
                 time.sleep(0.002 if sum(len(world[2]) for world in worlds) >= members else 0.05)
                 optimizer.step(batches=accumulated)

@@ -73,6 +73,19 @@ def test_an_exception_ends_its_rank_alone() -> None:
     assert "rank 0 is lost: ended with exit status 1; the others " in result.stderr  # go on, or have reached the end
 
 
+def test_ranks_leave() -> None:
+    result = run("1:4", COUNTED, "eager-quorum", 6, 2, 1, 4, f"1:{signal.SIGTERM:d}:6", "2:leave:9")
+    members = assert_counted_once(result, 6)
+    assert sorted(members) == [0, 3]
+    for line in members.values():
+        assert sorted(number for world in line["worlds"] for number in world[4]) == [1, 2]
+        assert not any(world[3] for world in line["worlds"])
+    assert "rank 1 has left" in result.stderr
+    assert "rank 2 has left" in result.stderr
+    assert "is lost" not in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_with_local_steps() -> None:
     result = run("1:3", COUNTED, "diloco:quorum", 8, 0, 1, 3, f"2:{signal.SIGKILL:d}:20")
     assert result.returncode == 0, result.stderr
@@ -110,6 +123,10 @@ sampler = stretto.Sampler(8, 2)
 tell(lambda: stretto.init(rank=0, ranks=2))
 tell(lambda: next(iter(sampler)))
 tell(lambda: stretto.Sampler(0))
+try:
+    stretto.leave()
+except SystemExit as left:
+    print(type(left).__name__, left.code)
 tell(lambda: stretto.Sampler(8, batch_size=2.5))
 tell(lambda: stretto.Sampler(8, lengths=[1, 2]))
 tell(lambda: stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model, "sync", overlap=True))
@@ -144,6 +161,7 @@ EXPECTED = """
 init(rank=0, ranks=2) under `stretto run --ranks MIN:MAX`
 draws before there is a stretto.Optimizer
 Sampler(samples=0): expected a number of at least 1
+Left 0
 Sampler(batch_size=2.5): expected a number of at least 1
 Sampler(lengths=) of 2 samples: expected 8
 overlap=True where members of the job change
