@@ -27,7 +27,7 @@ float number_of_batch(std::uint64_t batch) {
   return static_cast<float>(batch + 1);
 }
 
-/// Ranks that meet every few steps, and are killed whenever it comes.
+/// Ranks that meet every few steps, and are killed, or leave, whenever it comes.
 class OwnLoopMeetings : public testing::TestWithParam<const char*> {
  protected:
   static constexpr std::size_t kMostMeetings = 1000;
@@ -58,7 +58,7 @@ class OwnLoopMeetings : public testing::TestWithParam<const char*> {
   std::size_t meetings_ = 0;  // of this rank
 };
 
-TEST_P(OwnLoopMeetings, RanksAreKilledAtAnyTime) {
+TEST_P(OwnLoopMeetings, RanksAreKilledOrLeaveAtAnyTime) {
   for (int seed = 0; seed < 6; ++seed) {
     for (auto& found : found_) found = 0;
     ::alarm(110);
@@ -67,10 +67,12 @@ TEST_P(OwnLoopMeetings, RanksAreKilledAtAnyTime) {
       std::mt19937 random(static_cast<unsigned>(seed * 10 + context.rank()));
       std::thread killer;
       if (context.rank() > 1) {
-        killer = std::thread([after = 1000 + random() % 60'000] {
+        const int signal = context.rank() == 3 && seed % 2 != 0 ? SIGTERM : SIGKILL;  // which has it leave
+        killer = std::thread([signal, after = 1000 + random() % 60'000] {
           ::usleep(static_cast<useconds_t>(after));
-          ::raise(SIGKILL);
+          ::kill(getpid(), signal);
         });
+        killer.detach();
       }
       TwoNumbers replica{0};
       DistributedOptions options;
@@ -115,7 +117,6 @@ TEST_P(OwnLoopMeetings, RanksAreKilledAtAnyTime) {
         wrong += text(loop.applied(), " batches, sum ", first, "; ");
       if (!loop.identical()) wrong += "replicas differ; ";
       context.report(text("good", wrong));
-      if (killer.joinable()) ::raise(SIGKILL);
       return 0;
     };
     const auto job = run_job({.ranks = 4, .least = 1, .tell = [](const std::string&) {}}, main).or_throw();

@@ -4,7 +4,9 @@ epoch."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 COUNTED = pathlib.Path(__file__).parent / "counted.py"
 SAMPLES, BATCH = 240, 4  # of counted.py
 WATCHDOG = 240  # seconds
+LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 
 
 def run(ranks: str, *program: object, restarts: int = 0) -> subprocess.CompletedProcess[str]:
@@ -84,6 +87,23 @@ def test_ranks_leave() -> None:
     assert "rank 2 has left" in result.stderr
     assert "is lost" not in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("seed", range(1, 13 if LONG else 2))
+def test_a_job_drawn_by_a_seed(seed: int) -> None:
+    drawn = random.Random(seed)
+    ranks, restarts, epochs = drawn.randint(2, 4), drawn.randint(0, 2), drawn.randint(8, 20)
+    ends = {  # rank 0 stays; so may a process that comes
+        number: drawn.choice([f"{signal.SIGKILL:d}", f"{signal.SIGTERM:d}", "raise", "leave"])
+        for number in range(1, ranks + restarts)
+        if drawn.random() < 0.6
+    }
+    lost = sum(number < ranks and end in (f"{signal.SIGKILL:d}", "raise") for number, end in ends.items())
+    algorithm, workers = drawn.choice(["sync", "eager-quorum", "eager-solo", "eager-majority"]), drawn.choice([0, 2])
+    signals = [f"{number}:{end}:{drawn.randint(0, 40)}" for number, end in ends.items()]
+    members = ranks + min(lost, restarts)
+    result = run(f"1:{ranks}", COUNTED, algorithm, epochs, workers, 1, members, *signals, restarts=restarts)
+    assert 0 in assert_counted_once(result, epochs)
 
 
 def test_with_local_steps() -> None:
