@@ -8,6 +8,7 @@ have been there. Prints a line of JSON at the end.
 import hashlib
 import json
 import os
+import pathlib
 import sys
 import time
 
@@ -43,6 +44,11 @@ def main() -> None:
     number = int(os.environ["STRETTO_MEMBER"].split("/")[1]) if "STRETTO_MEMBER" in os.environ else stretto.rank()
     signals = {int(step): sent for who, sent, step in (word.split(":") for word in sys.argv[6:]) if int(who) == number}
     torch.set_num_threads(1)
+    if os.environ.get("COUNTED_ON_DEVICE"):
+        sys.path.append(str(pathlib.Path(__file__).parents[1] / "device"))
+        from late_device import stage
+
+        stage()  # one that is made up
     torch.manual_seed(number)  # all begin with the weights of one
     model, counts, worlds = Model(), Counts(), []
     optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.5, momentum=0.9), model, algorithm)

@@ -20,10 +20,15 @@ WATCHDOG = 240  # seconds
 LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 
 
-def run(ranks: str, *program: object, restarts: int = 0) -> subprocess.CompletedProcess[str]:
+def run(
+    ranks: str, *program: object, restarts: int = 0, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     more = ["--restarts", str(restarts)] if restarts else []
     command = [sys.executable, "-m", "stretto", "run", "--ranks", ranks, *more, "--", sys.executable]
-    return subprocess.run([*command, *map(str, program)], capture_output=True, text=True, timeout=WATCHDOG)
+    variables = {**os.environ, **(environment or {})}
+    return subprocess.run(
+        [*command, *map(str, program)], env=variables, capture_output=True, text=True, timeout=WATCHDOG
+    )
 
 
 def assert_counted_once(
@@ -66,6 +71,13 @@ def test_a_rank_is_killed_and_another_takes_its_place(algorithm: str, workers: i
         assert [number for world in worlds for number in world[3]] == [1]  # who is lost
     assert members[3]["worlds"] == [[2, 3, [0, 2, 3], [], []]]
     assert members[3]["epochs"][0] > 0  # it has begun with the job's
+
+
+def test_gradients_lie_on_a_device() -> None:
+    environment = {"COUNTED_ON_DEVICE": "1", "STRETTO_DEVICE": "stage"}
+    kill = f"1:{signal.SIGKILL:d}:7"
+    result = run("1:3", COUNTED, "eager-quorum", 20, 0, 1, 4, kill, restarts=1, environment=environment)
+    assert sorted(assert_counted_once(result, 20)) == [0, 2, 3], result.stderr
 
 
 def test_an_exception_ends_its_rank_alone() -> None:
