@@ -226,6 +226,8 @@ class Session final : private BatchSource {
   void end_meetings(const std::vector<Meeting::Numbers>& meetings);
   /// This rank gets the model, if it has none, and others may.
   void learn();
+  /// A rank gives RoundListener::state() to those that lack it, of which this one may be.
+  void give_state(int from, bool mine);
   /// Ranks that lack rounds get them.
   void fetch();
   /// Sees to the sums that the model needs while it computes.
@@ -264,6 +266,8 @@ class Session final : private BatchSource {
   void require_in_step() const;
   void require_no_circle() const;
   void rounds_are_over();
+  /// The inverse: this rank may have batches again.
+  void rounds_go_on();
   std::string who_is_missing();
   /// Of one of the collectives.
   std::optional<Error> failure() const;

@@ -121,12 +121,17 @@ void Session::learn() {
       *driver_, [this] { return account_->text(); }, from);
   const std::string beside = meeting_->broadcast_text(
       *driver_, [this] { return recipe_->carried_sums()->model_beside(); }, from);
+  if (mine) {
+    recipe_->carried_sums()->take_over(beside);
+    account_->learned(account);
+  }
+  give_state(from, mine);
+}
+
+void Session::give_state(int from, bool mine) {
   const std::string state = meeting_->broadcast_text(
       *driver_, [this] { return listener_.state(); }, from);
-  if (!mine) return;
-  recipe_->carried_sums()->take_over(beside);
-  account_->learned(account);
-  listener_.take_state(state);
+  if (mine) listener_.take_state(state);
 }
 
 void Session::fetch() {
@@ -181,8 +186,7 @@ bool Session::unless_members_change(FunctionRef<bool()> work) {
       if (!is_change(failure.error())) throw;
       if (!rounds_over_) take_what_is_complete();
     }
-    rounds_over_ = drained_ = in_step_ = false;
-    sessions_.add(*this);
+    rounds_go_on();
     follow();
     return false;
   });
@@ -222,9 +226,7 @@ void Session::end_meetings(const std::vector<Meeting::Numbers>& meetings) {
     const int from = static_cast<int>(most - of_ranks.begin());
     const bool mine = of_ranks[static_cast<std::size_t>(rank())] < *most;
     meeting_->broadcast_weights(*driver_, from, mine);
-    const std::string state = meeting_->broadcast_text(
-        *driver_, [this] { return listener_.state(); }, from);
-    if (mine) listener_.take_state(state);
+    give_state(from, mine);
   }
   const bool have_met = *most % 2 != 0;
   if (have_met) listener_.hear(meeting_->gather_lists(*driver_, listener_.tell()));
@@ -239,16 +241,18 @@ void Session::begin_again(std::uint64_t batches_before) {
     next->carried_sums()->go_on_from(*recipe_->carried_sums());
     recipe_.swap(next);
     account_->begun(*recipe_->carried_sums());
-    rounds_over_ = drained_ = in_step_ = false;
-    sessions_.add(*this);
-    return;
+  } else {
+    const std::string state = recipe_->state();
+    options_.recipe_options.batches_before = batches_before;
+    recipe_.reset();  // before the next one takes its memory
+    recipe_ = make_recipe(world());
+    if (!state.empty()) recipe_->set_state(state);
+    if (by_layer_) bring_by_layer();
   }
-  const std::string state = recipe_->state();
-  options_.recipe_options.batches_before = batches_before;
-  recipe_.reset();  // before the next one takes its memory
-  recipe_ = make_recipe(world());
-  if (!state.empty()) recipe_->set_state(state);
-  if (by_layer_) bring_by_layer();
+  rounds_go_on();
+}
+
+void Session::rounds_go_on() {
   rounds_over_ = drained_ = in_step_ = false;
   sessions_.add(*this);
 }
