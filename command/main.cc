@@ -113,10 +113,10 @@ int main(int argc, char** argv) {
       .introduction =
           "Distributed training that does not wait for its slowest worker. Compares synchronous training "
           "with partial collectives on real data, checks their promises, and shows what waiting costs.",
-      .table = {train_command(train), run_command(), compare_command(train),
-                reproduce_command(std::move(without_training), train), bench_command(train), profile_command(train),
-                predict_command(), advise_command(), report_command(), check_command(), schedule_command(),
-                schedule_plan_command(train)}};
+      .table = {train_command(train), run_command(), join_command(), members_command(), leave_command(),
+                compare_command(train), reproduce_command(std::move(without_training), train), bench_command(train),
+                profile_command(train), predict_command(), advise_command(), report_command(), check_command(),
+                schedule_command(), schedule_plan_command(train)}};
   add_comparisons_of_own(program);
   program.table.push_back(man_command(program));
   program.table.push_back(completion_command(program));

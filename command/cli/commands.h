@@ -21,6 +21,9 @@ Subcommand check_command();
 Subcommand report_command();
 /// `stretto run --ranks N -- PROGRAM`: starts ranks of any program.
 Subcommand run_command();
+Subcommand join_command();
+Subcommand members_command();
+Subcommand leave_command();
 Subcommand schedule_command();
 
 Subcommand predict_coarse_command();

@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -19,8 +21,10 @@
 #include "command/run/rank_environment.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
-#include "stretto/membership/job_master.h"
 #include "stretto/membership/job_processes.h"
+#include "stretto/membership/masters/job_address.h"
+#include "stretto/membership/masters/job_master.h"
+#include "stretto/membership/masters/remote_job.h"
 #include "stretto/membership/views/member_place.h"
 #include "stretto/transport/job_memory.h"
 
@@ -36,6 +40,7 @@ constexpr Duration kUnread = 1s;          // without a reader, until output is d
 constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
 constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
 constexpr Duration kForOneInPlace = 10s;  // of one that leaves: it may have little time
+constexpr Duration kToHearOfEnd = 5s;     // for members that were started elsewhere
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
 
@@ -81,10 +86,10 @@ class NoPipeSignal {
   void (*before_)(int);
 };
 
-/// A rank whose process is lost, until another one takes its place.
-struct LostPlace {
-  int rank = 0;
-  int status = 0;  // of the process
+/// A process of the job, until it is started: which number and place it will have.
+struct ProcessToCome {
+  MemberPlace place = {};
+  int status = 0;  // of the lost process whose place it takes
 };
 
 class RunningPrograms {
@@ -92,41 +97,59 @@ class RunningPrograms {
   RunningPrograms(const ProgramRanks& job, std::string name)
       : job_(job),
         name_(std::move(name)),
-        environment_(job.ranks, own_environment()),
+        program_(job.program),
+        here_(job.here.value_or(job.ranks)),
         restarts_left_(job.restarts),
-        processes_({.ranks = job.ranks + job.restarts,
+        processes_({.ranks = here_ + job.restarts,
                     .own_sessions = true,
                     .grace_after_interrupt = job.grace,
                     .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
-                    .interrupted = [this] { interrupted(); }}) {}
+                    .interrupted = [this] { return interrupted(); }}) {}
 
   int run();
 
  private:
-  /// Starts the process of this number, in the place of a rank.
-  void start(int number, int rank);
+  /// Of members that change: the master, or the way to it.
+  void begin_changing_job();
+  Token token_of_job() const;
+  /// Numbers and places of the first processes.
+  std::vector<MemberPlace> first_places();
+  void start(const MemberPlace& place);
   /// The processes that are to take the places of lost ones.
   void start_others();
   /// No process can take this place, or any other from now on.
-  void leave_empty(const LostPlace& lost, const std::string& why);
+  void leave_empty(const ProcessToCome& lost, const std::string& why);
+  /// Whether processes that were started elsewhere need the master that is here.
+  bool is_needed();
+  int exit_status();
   [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
                            const OutputOfRanks::Ends& output, int answer) const;
   /// Takes word of the program of the rank that is being started: nothing comes once it runs.
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
-  void ended(int number, int wait_status);
+  void ended(int slot, int wait_status);
+  void ended_well(int slot);
   /// A process has ended with another status than 0, where members change. Returns whether the others go on.
-  bool go_on_without(int number, int status, const RankFate& fate);
+  bool go_on_without(int slot, int status, const RankFate& fate);
   /// What the loss of a process that the others do not go on without means, to be said behind it.
   std::string consequence_of_loss();
   void fail(int status);
   /// The rank that a process is, and its number where it is not the same.
-  std::string name_of(int number) const;
-  /// The process of a member; 0: none of these.
-  pid_t process_of(MemberNumber number) const {
-    return number < rank_of_.size() ? processes_.process(static_cast<int>(number)) : 0;
+  std::string name_of(int slot) const;
+  MemberNumber number_of(int slot) const { return places_[static_cast<std::size_t>(slot)].number; }
+  /// Whether the process of a member is one of these, and is there.
+  bool is_here(MemberNumber number) const {
+    const int slot = slot_of(number);
+    return slot >= 0 && processes_.process(slot) != 0;
   }
-  void interrupted() const;
+  /// −1: none of these.
+  int slot_of(MemberNumber number) const {
+    const auto place = std::ranges::find(places_, number, &MemberPlace::number);
+    return place == places_.end() ? -1 : static_cast<int>(place - places_.begin());
+  }
+  bool interrupted();
+  /// Others may come to the job, or be there, than those that are started here.
+  bool has_others() const { return job_.listen.has_value() || job_.job.has_value(); }
   void end_what_is_left();
   void write_what_is_left();
   bool over() const { return failed_ || cannot_start_ != 0 || processes_.interrupted() != 0; }
@@ -134,64 +157,133 @@ class RunningPrograms {
 
   const ProgramRanks& job_;
   const std::string name_;
+  std::vector<std::string> program_;
   const NoPipeSignal no_signal_;
   const SteadyClock clock_;
-  const RankEnvironment environment_;
+  const int here_;                              // processes that are started first
+  std::optional<RankEnvironment> environment_;  // from the first that is started
   OutputOfRanks output_;
   int starting_ = -1;  // the process whose program is not known to run
   Descriptor answer_;  // what it says
   int cannot_start_ = 0;
   bool failed_ = false;
   int status_ = 0;
-  std::vector<int> rank_of_;         // the place of each process
-  std::vector<LostPlace> to_start_;  // another process for each
-  int restarts_left_;                // not counting those
-  const Token token_ = new_token();
-  std::optional<JobMaster> master_;  // where members change
-  JobProcesses processes_;           // tells of ends until it is gone: the first to go
+  std::vector<MemberPlace> first_;       // of those that are started first
+  std::vector<MemberPlace> places_;      // of all processes that have been started, in order
+  std::vector<ProcessToCome> to_start_;  // in the places of lost ones
+  int restarts_left_;                    // not counting those
+  int lost_status_ = 0;                  // of the first process that was lost, where the others go on
+  bool all_left_ = true;                 // those that have ended, or have ended with 0
+  std::optional<TimePoint> end_heard_by_;
+  std::optional<SecretFile> secret_;
+  std::unique_ptr<JobOfMembers> changing_;  // where members change
+  JobMaster* master_ = nullptr;             // the same, where it is here
+  RemoteJob* remote_ = nullptr;             // the same, where it is not
+  JobProcesses processes_;                  // tells of ends until it is gone: the first to go
 };
 
 int RunningPrograms::run() {
-  if (job_.least > 0) {
-    // While one may be started again too few are waited for.
-    const bool others_come = job_.restarts > 0;
-    master_.emplace(JobMaster::Options{.token = token_,
-                                       .least = job_.least,
-                                       .most = job_.ranks,
-                                       .wait = others_come ? kForAnother : Duration(0),
-                                       .wait_to_leave = others_come ? kForOneInPlace : Duration(0)});
+  if (job_.least > 0 || job_.job) begin_changing_job();
+  first_ = first_places();
+  for (const MemberPlace& place : first_) {
+    if (!over()) start(place);
   }
-  for (int rank = 0; rank < job_.ranks && !over(); ++rank) start(rank, rank);
   if (cannot_start_ != 0) {
-    say(why_not_started(job_.program[0], cannot_start_));
+    say(why_not_started(program_[0], cannot_start_));
     return cannot_start_ == ENOENT || cannot_start_ == ENOTDIR ? kNoSuchProgram : kNotExecutable;
   }
-  while (processes_.running() > 0 || !to_start_.empty()) {
+  while (processes_.running() > 0 || !to_start_.empty() || is_needed()) {
     start_others();
-    if (processes_.running() > 0) watch_once(1h);
+    if (processes_.running() > 0 || is_needed()) watch_once(1h);
   }
   end_what_is_left();
   write_what_is_left();
-  if (master_) {
-    const Registered job = master_->known();
+  return exit_status();
+}
+
+int RunningPrograms::exit_status() {
+  if (changing_) {
+    const Registered job = changing_->known();
     if (job.end == JobEnd::done) return 0;
-    if (job.view.epoch == 0 && !over()) {
+    if (job.view.epoch == 0 && !over() && !remote_) {
       say(fmt::format("no rank has come to the job, whose members may change: was --ranks {} meant?", job_.ranks));
     }
   }
   if (failed_) return status_;
-  return processes_.interrupted() == 0 ? 0 : 128 + processes_.interrupted();
+  if (processes_.interrupted() != 0) return all_left_ ? 0 : 128 + processes_.interrupted();
+  return has_others() ? lost_status_ : 0;
+}
+
+void RunningPrograms::begin_changing_job() {
+  if (job_.job) {
+    auto remote = std::make_unique<RemoteJob>(
+        RemoteJob::Options{.host = job_.job->host,
+                           .port = job_.job->port,
+                           .token = JobSecret::find(job_.secret_file, job_.job->port).or_throw()});
+    remote_ = remote.get();
+    changing_ = std::move(remote);
+    if (changing_->known().end != JobEnd::none) {
+      throw Failure({Errc::unavailable, text("the job at ", job_.job->to_string(), " has ended")});
+    }
+    if (program_.empty()) program_ = remote_->beside().program;
+    return;
+  }
+  // While one may be started again, or come from elsewhere, too few are waited for.
+  const bool others_come = job_.restarts > 0 || job_.listen;
+  const Token token = token_of_job();
+  auto master = std::make_unique<JobMaster>(JobMaster::Options{
+      .token = token,
+      .port = job_.listen ? job_.listen->port : std::uint16_t{0},
+      .least = job_.least,
+      .most = job_.ranks,
+      .first = std::min(job_.ranks, here_ > 0 ? here_ : job_.least),
+      .places = std::min(JobMemory::kMaxRanks, std::max(job_.ranks, here_) + (job_.listen ? job_.ranks : 0)),
+      .wait = job_.patience.value_or(others_come ? kForAnother : Duration(0)),
+      .wait_to_leave = others_come ? kForOneInPlace : Duration(0),
+      .program = program_});
+  master_ = master.get();
+  changing_ = std::move(master);
+  if (!job_.listen) return;
+  std::string where;
+  if (std::getenv(JobSecret::kVariable) == nullptr) {
+    secret_.emplace(job_.secret_file.empty() ? JobSecret::usual_file(master_->port()) : job_.secret_file, token);
+    where = fmt::format(", with the secret in {}", secret_->path());
+  }
+  say(fmt::format("others come by: stretto join {}:{}{}", job_.listen->host, master_->port(), where));
+}
+
+/// Of people where they have made one up, since others have to know it then.
+Token RunningPrograms::token_of_job() const {
+  const char* const secret = std::getenv(JobSecret::kVariable);
+  return job_.listen && secret != nullptr && *secret != '\0' ? token_of_secret(secret) : new_token();
+}
+
+std::vector<MemberPlace> RunningPrograms::first_places() {
+  std::vector<MemberPlace> places;
+  for (int i = 0; i < here_; ++i) {
+    places.push_back(changing_ ? changing_->give_place({})
+                               : MemberPlace{.number = static_cast<MemberNumber>(i), .place = i, .most = here_});
+  }
+  return places;
+}
+
+bool RunningPrograms::is_needed() {
+  if (master_ == nullptr || !job_.listen || over()) return false;
+  const Registered job = master_->known();
+  if (job.end == JobEnd::none) return here_ == 0 || job.view.epoch > 0 || master_->is_visited();
+  if (!end_heard_by_) end_heard_by_ = clock_.now() + kToHearOfEnd;
+  return master_->is_visited() && clock_.now() < *end_heard_by_;
 }
 
 /// Others may be lost while a process is started. So a place leaves the list as its process gets a number: all count.
 void RunningPrograms::start_others() {
-  while (!to_start_.empty() && !over() && master_->known().end == JobEnd::none) {
-    const LostPlace lost = to_start_.front();
+  while (!to_start_.empty() && !over() && changing_->known().end == JobEnd::none) {
+    const ProcessToCome lost = to_start_.front();
     to_start_.erase(to_start_.begin());
     std::string why;
     try {
-      start(static_cast<int>(rank_of_.size()), lost.rank);
-      if (cannot_start_ != 0) why = why_not_started(job_.program[0], std::exchange(cannot_start_, 0));
+      start(lost.place);
+      if (cannot_start_ != 0) why = why_not_started(program_[0], std::exchange(cannot_start_, 0));
       while (!why.empty() && processes_.process(starting_) != 0) watch_once(1h);  // else it counts as one that is left
     } catch (const Failure& failure) {
       why = failure.what();
@@ -201,38 +293,34 @@ void RunningPrograms::start_others() {
   to_start_.clear();
 }
 
-void RunningPrograms::leave_empty(const LostPlace& lost, const std::string& why) {
+void RunningPrograms::leave_empty(const ProcessToCome& lost, const std::string& why) {
   to_start_.clear();
   restarts_left_ = 0;
+  changing_->lose(lost.place.number);
   if (over()) return;
-  const bool enough = processes_.running() >= job_.least;
-  say(fmt::format("no process takes the place of rank {}: {}{}", lost.rank, why,
+  const bool enough = has_others() || processes_.running() >= job_.least;
+  say(fmt::format("no process takes the place of rank {}: {}{}", lost.place.place, why,
                   enough ? "; the others go on" : consequence_of_loss()));
   if (!enough) fail(lost.status);
 }
 
-void RunningPrograms::start(int number, int rank) {
-  rank_of_.push_back(rank);
+void RunningPrograms::start(const MemberPlace& place) {
+  const int slot = static_cast<int>(places_.size()), rank = place.place;
+  places_.push_back(place);
+  if (!environment_) environment_.emplace(place.most, own_environment());
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Failure(processes_.not_started(number, "pipe"));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Failure(processes_.not_started(slot, "pipe"));
   answer_ = Descriptor(ends[0]);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   Descriptor to_parent(ends[1]);
   OutputOfRanks::Ends output;
   if (job_.tag) output = output_.add(fmt::format("[rank {}] ", rank));
-  std::vector<std::string> variables = environment_.of(rank);
-  if (master_) {
-    const MemberPlace place{.port = master_->port(),
-                            .number = static_cast<MemberNumber>(number),
-                            .place = rank,
-                            .most = job_.ranks,
-                            .token = token_};
-    variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
-  }
-  const std::vector<char*> arguments = pointers_to(job_.program), environment = pointers_to(variables);
+  std::vector<std::string> variables = environment_->of(rank);
+  if (changing_) variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
+  const std::vector<char*> arguments = pointers_to(program_), environment = pointers_to(variables);
   const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  starting_ = number;
-  processes_.start(number, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); }).or_throw();
+  starting_ = slot;
+  processes_.start(slot, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); }).or_throw();
   to_parent.close();
   while (answer_.get() >= 0) {
     hear_start();
@@ -264,54 +352,68 @@ void RunningPrograms::hear_start() {
 
 void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   for (const pollfd& looked_at : output_.looked_at()) also.push_back(looked_at);
-  processes_.wait(std::move(also), master_ ? std::min<Duration>(limit, kFulfilEvery) : limit);
+  processes_.wait(std::move(also), changing_ ? std::min<Duration>(limit, kFulfilEvery) : limit);
   output_.pass_on();
   processes_.attend();
-  if (!master_) return;
-  master_->fulfil_wishes(processes_, [this](const std::string& line) { say(line); });
+  if (!changing_) return;
+  changing_->fulfil_wishes([this](MemberNumber number) { processes_.end_member(slot_of(number)); },
+                           [this](const std::string& line) { say(line); });
 }
 
-void RunningPrograms::ended(int number, int wait_status) {
-  if (number == starting_) hear_start();
-  if (number == starting_) return;  // it has not become the program
-  if (master_) master_->lose(static_cast<MemberNumber>(number));
+void RunningPrograms::ended(int slot, int wait_status) {
+  if (slot == starting_) hear_start();
+  if (slot == starting_) return;  // it has not become the program
+  if (changing_) changing_->lose(number_of(slot));
   const int status = exit_status_of(wait_status);
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
-  if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(number)));
-  if (master_ && !over() && master_->known().view.has_departed(static_cast<MemberNumber>(number))) {
-    return say(fmt::format("{} has left{}", name_of(number), status == 0 ? "" : fmt::format(": {}", fate.to_string())));
+  if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(slot)));
+  if (changing_ && (!over() || remote_) && changing_->known().view.has_departed(number_of(slot))) {
+    return say(fmt::format("{} has left{}", name_of(slot), status == 0 ? "" : fmt::format(": {}", fate.to_string())));
   }
+  all_left_ &= status == 0 || (remote_ && status == 128 + SIGTERM);  // of one that was no member yet
+  if (status == 0 && changing_) return ended_well(slot);
   if (status == 0 || over()) return;
-  if (master_ && master_->known().end == JobEnd::done) {
-    return say(fmt::format("{} is lost: {}; the others have reached the end", name_of(number), fate.to_string()));
+  if (changing_ && changing_->known().end == JobEnd::done) {
+    return say(fmt::format("{} is lost: {}; the others have reached the end", name_of(slot), fate.to_string()));
   }
-  if (master_ && go_on_without(number, status, fate)) return;
-  say(fmt::format("{} of {}: {}{}", name_of(number), job_.ranks, fate.to_string(), consequence_of_loss()));
+  if (changing_ && go_on_without(slot, status, fate)) return;
+  say(fmt::format("{}{}: {}{}", name_of(slot), remote_ ? "" : fmt::format(" of {}", job_.ranks), fate.to_string(),
+                  consequence_of_loss()));
   fail(status);
 }
 
-bool RunningPrograms::go_on_without(int number, int status, const RankFate& fate) {
-  if (master_->known().end != JobEnd::none) return false;
+/// With status 0, and without having left the job as a member.
+void RunningPrograms::ended_well(int slot) {
+  const Registered job = changing_->known();
+  if (over() || job.end != JobEnd::none || job.view.epoch == 0) return;
+  say(fmt::format("{} {}", name_of(slot),
+                  job.view.has(number_of(slot)) ? "has ended before the job, which goes on without it"
+                                                : "has left before it came in"));
+}
+
+bool RunningPrograms::go_on_without(int slot, int status, const RankFate& fate) {
+  if (changing_->known().end != JobEnd::none) return false;
   // At the beginning others may not have been started yet.
-  const int next = std::max(static_cast<int>(rank_of_.size()), job_.ranks);
-  const int to_come = next - static_cast<int>(rank_of_.size()) + static_cast<int>(to_start_.size());
-  const int left = processes_.running() + to_come;
-  if (restarts_left_ == 0 && left < job_.least) return false;
+  const std::size_t to_come = first_.size() - std::min(first_.size(), places_.size()) + to_start_.size();
+  const int left = processes_.running() + static_cast<int>(to_come);
+  if (restarts_left_ == 0 && left < job_.least && !has_others()) return false;
+  if (lost_status_ == 0) lost_status_ = status;
   std::string then = "the others go on";
   if (restarts_left_ > 0) {
-    then = fmt::format("another process takes its place, as member {}", next + to_start_.size());
-    to_start_.push_back({rank_of_[static_cast<std::size_t>(number)], status});
+    const MemberPlace place = changing_->give_place(places_[static_cast<std::size_t>(slot)].place);
+    then = fmt::format("another process takes its place, as member {}", place.number);
+    to_start_.push_back({place, status});
     --restarts_left_;
   }
-  say(fmt::format("{} is lost: {}; {}", name_of(number), fate.to_string(), then));
+  say(fmt::format("{} is lost: {}; {}", name_of(slot), fate.to_string(), then));
   return true;
 }
 
 std::string RunningPrograms::consequence_of_loss() {
-  if (master_) {
-    const Registered job = master_->known();
-    const bool is_there = std::ranges::any_of(
-        job.view.members, [this](const PlacedMember& member) { return process_of(member.number) != 0; });
+  if (changing_) {
+    const Registered job = changing_->known();
+    const bool is_there =
+        std::ranges::any_of(job.view.members, [this](const PlacedMember& member) { return is_here(member.number); });
     if (job.end == JobEnd::given_up && !is_there) return "; the job is over: nobody is left who has its model";
   }
   return processes_.running() > 0 ? "; the others are ended" : "";
@@ -324,14 +426,31 @@ void RunningPrograms::fail(int status) {
   processes_.send_all(SIGTERM);
 }
 
-std::string RunningPrograms::name_of(int number) const {
-  const int rank = rank_of_[static_cast<std::size_t>(number)];
-  return rank == number ? fmt::format("rank {}", rank) : fmt::format("rank {} (member {})", rank, number);
+std::string RunningPrograms::name_of(int slot) const {
+  const MemberPlace& is = places_[static_cast<std::size_t>(slot)];
+  const bool same = is.number == static_cast<MemberNumber>(is.place);
+  return same ? fmt::format("rank {}", is.place) : fmt::format("rank {} (member {})", is.place, is.number);
 }
 
-void RunningPrograms::interrupted() const {
-  say(fmt::format("SIG{} is passed on to the ranks; a second signal kills them",
-                  sigabbrev_np(processes_.interrupted())));
+/// Where the job is elsewhere it goes on without the processes that are here: those that are in it leave.
+bool RunningPrograms::interrupted() {
+  const char* const signal = sigabbrev_np(processes_.interrupted());
+  if (remote_ == nullptr) {
+    say(fmt::format("SIG{} is passed on to the ranks; a second signal kills them", signal));
+    return true;
+  }
+  say(fmt::format("SIG{}: the members that were started here leave; a second signal kills them", signal));
+  const Registered job = changing_->known();
+  const std::vector<MemberNumber> spares = remote_->beside().spares;
+  for (std::size_t slot = 0; slot < places_.size(); ++slot) {
+    const MemberNumber number = places_[slot].number;
+    if (job.view.has(number) || std::ranges::count(spares, number) > 0) {
+      changing_->send_away(number);
+    } else {
+      processes_.send(static_cast<int>(slot), SIGTERM);
+    }
+  }
+  return false;
 }
 
 /// Processes that ranks have started and left behind in their groups. A shell's child that has not yet become another

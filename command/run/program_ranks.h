@@ -1,20 +1,28 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/membership/masters/job_address.h"
 
 namespace stretto::command {
 
 /// A job whose ranks are processes of any program on this host.
 struct ProgramRanks {
   std::vector<std::string> program;  ///< and its arguments; looked for on PATH
-  int ranks = 1;
+  int ranks = 1;                     ///< at a time
   /// The job goes on without ranks that are lost as long as so many are left: members change. 0: it does not.
   int least = 0;
-  int restarts = 0;                           ///< with it: processes that take the places of lost ones, all together
+  int restarts = 0;                       ///< with it: processes that take the places of lost ones, all together
+  std::optional<int> here = {};           ///< with it: processes that are started here; none: as many as ranks
+  std::optional<JobAddress> listen = {};  ///< with it: where processes come that are started elsewhere
+  std::optional<Duration> patience = {};  ///< with it: for members, where too few are left
+  std::string secret_file = {};           ///< where the secret of the job is, or will be
+  /// The processes come to the job that listens there, as `here` of its members; an empty program: as it has it.
+  std::optional<JobAddress> job = {};
   Duration grace = std::chrono::seconds(30);  ///< from SIGTERM, or a signal that is passed on, to SIGKILL
   bool tag = false;                           ///< each line of output begins with its rank
 };
@@ -23,7 +31,7 @@ struct ProgramRanks {
 /// begin with `name`, say what goes wrong. Returns the exit status for this process: 0 where all ranks have ended with
 /// 0, or where members change the job has come to its end; the status of the first that has not (128 + signal where it
 /// was killed); 128 + signal where one came to this process; 127 where there is no such program and 126 where it cannot
-/// be executed. Throws Failure (Errc::io) where no process, pipe or port can be had.
+/// be executed. Throws Failure where no process, pipe or port can be had (Errc::io), or no master of `job` is there.
 int run_program_ranks(const ProgramRanks& job, const std::string& name);
 
 }  // namespace stretto::command

@@ -5,6 +5,7 @@
 
 #include "command/cli/commands.h"
 #include "command/cli/values.h"
+#include "command/run/job_options.h"
 #include "command/run/program_ranks.h"
 #include "command/run/rank_environment.h"
 #include "command/run/rank_range.h"
@@ -29,22 +30,30 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
                 job.least = range.is_range ? range.least : 0;
               });
   line.option(
-      "--restarts", "N",
-      "With MIN:MAX: so many processes take the places of lost ones, all together; each takes the model over from "
-      "the others. Default 0.",
+      "--here", "N",
+      "With MIN:MAX: so many processes are started. Those above MAX wait as spares for the place of one that is "
+      "lost or has left; 0: others come by stretto join. Default MAX.",
       [&job](std::string_view option, const std::string& text) {
-        job.restarts = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "3"));
+        job.here = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "4"));
       });
+  line.option("--listen", "PORT",
+              "With MIN:MAX: at this port of this host more processes come by stretto join, and stretto members and "
+              "leave work; 0: any that is free. A line says where, and where the job's secret lies. Default: they come "
+              "from here alone.",
+              into_address(job.listen));
   line.option(
-      "--grace", "TIME",
-      "So long ranks have to end by themselves, once one has failed or a signal has been passed on, before they "
-      "are killed. Less loses what they still write. Default 30s.",
-      into(job.grace, "5s"));
-  line.heading("What ranks write");
-  line.flag("--tag", "",
-            "Each line begins with the rank that has written it, \"[rank 2] \", and comes out whole. Without it output "
-            "is the terminal's, file's or pipe's own, as it is written.",
-            [&job](std::string_view, const std::string&) { job.tag = true; });
+      "--token-file", "FILE",
+      "With --listen: the job's secret is written there, for this user alone, as long as the job lasts. Default: "
+      "a file that the line names; none where STRETTO_TOKEN says the secret.",
+      into(job.secret_file));
+  line.option(
+      "--patience", "TIME",
+      "With MIN:MAX: so long fewer than MIN wait for others, before the job is given up. Default 0s; 5m where "
+      "others may come by --restarts or --listen.",
+      [&job](std::string_view option, const std::string& text) { job.patience = parse_duration(option, text, "30s"); });
+  describe_restarts(line, job);
+  describe_grace(line, job);
+  describe_tag(line, job);
   line.rest("PROGRAM", job.program, CommandLine::Presence::required);
   line.example("stretto run --ranks 4 -- python train.py", "Four ranks of a script with stretto.Optimizer.");
   line.example("stretto run --ranks 4 --tag -- ./mine --epochs 3 2> log", "Which rank says what?");
@@ -72,9 +81,21 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
   if (job.ranks == 0) {
     throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
   }
-  if (job.least == 0 && job.restarts > 0) {
-    throw UsageError(fmt::format("--restarts {} with --ranks {}: expected a range, as in --ranks 1:{}", job.restarts,
-                                 job.ranks, job.ranks));
+  const auto require_range = [&job](bool given, std::string_view option) {
+    if (!given || job.least > 0) return;
+    throw UsageError(
+        fmt::format("{} with --ranks {}: expected a range, as in --ranks 1:{}", option, job.ranks, job.ranks));
+  };
+  require_range(job.restarts > 0, fmt::format("--restarts {}", job.restarts));
+  require_range(job.here.has_value(), fmt::format("--here {}", job.here.value_or(0)));
+  require_range(job.listen.has_value(), "--listen");
+  require_range(job.patience.has_value(), "--patience");
+  if (!job.secret_file.empty() && !job.listen) {
+    throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
+  }
+  if (!job.listen && job.here.value_or(job.ranks) < job.least) {
+    throw UsageError(fmt::format("--here {} of at least {} ranks, and nobody else comes: expected more, or --listen",
+                                 *job.here, job.least));
   }
   return run_program_ranks(job, kName);
 }

@@ -141,7 +141,7 @@ void bind_job(nb::module_& module) {
           "several_hosts", [](const JoinOptions& self) { return self.bulletin != nullptr; },
           "Whether the ranks meet by the network.");
   module.def(
-      "is_member", [] { return member_place().has_value(); },
+      "is_member", [] { return is_member_by_environment(); },
       "Whether `stretto run --ranks MIN:MAX` has started this process.");
   module.def("find_place", &join_options_by_environment,
              "The place that a launcher has put into the environment, or that of a process alone.");

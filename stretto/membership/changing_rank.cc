@@ -13,7 +13,7 @@
 
 #include "stretto/base/machine/host_name.h"
 #include "stretto/membership/changes.h"
-#include "stretto/membership/hosts/master_line.h"
+#include "stretto/membership/hosts/members/master_line.h"
 #include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/shm_rank_context.h"
@@ -79,7 +79,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void enter() override;
   [[nodiscard]] bool begin() override;
   [[nodiscard]] bool finish() override;
-  bool told_to_leave() const override { return notice_.has_come(); }
+  bool told_to_leave() const override { return sent_away_.load(std::memory_order_relaxed) || notice_.has_come(); }
   void leave() override;
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
@@ -119,10 +119,11 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::condition_variable changed_;
   Member member_;
   bool answered_ = false;      // the master has
+  bool under_way_ = false;     // the job has had a view
   std::optional<Error> over_;  // there is no master any more, or it has refused this process
   std::function<Holding()> holding_;
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
-  std::atomic<bool> changing_{false};
+  std::atomic<bool> changing_{false}, sent_away_{false};
   Engine* engine_ = nullptr;  // of the present world
 
   // The application thread's.
@@ -136,7 +137,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
 
 void ChangingRank::connect() {
   line_.emplace(
-      options_.host, options_.port, options_.token, ProcessWords{.hello = member_.hello()},
+      options_.host, options_.port, options_.token,
       [this](MasterLine& line, const MasterWords& words) { hear(line, words); },
       [this](const Error& why) {
         const std::lock_guard lock(mutex_);
@@ -145,6 +146,7 @@ void ChangingRank::connect() {
         if (!over_) over_ = answered_ ? is_lost : is_none;
         changed_.notify_all();
       });
+  line_->write(ProcessWords{.hello = member_.hello()});
   const SteadyClock clock;
   const TimePoint end = clock.now() + options_.answer_within;
   std::unique_lock lock(mutex_);
@@ -161,13 +163,15 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
   switch (words.kind) {
     case MasterWords::Kind::tell:
       answered_ = true;
+      under_way_ |= words.content.view.epoch > 0;
       member_.tell(words.content);
       break;
     case MasterWords::Kind::batch: batches_.push_back(words.batch); break;
     case MasterWords::Kind::refuse:
       over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
       break;
-    case MasterWords::Kind::freeze: break;
+    case MasterWords::Kind::leave: sent_away_.store(true, std::memory_order_relaxed); break;
+    default: break;
   }
   changed_.notify_all();
 }
@@ -246,7 +250,11 @@ void ChangingRank::enter() {
     View view;
     {
       std::unique_lock lock(mutex_);
-      const auto is_over = [this] { return member_.standing() == Standing::finished; };
+      const auto is_over = [this] {
+        const bool is_spare = under_way_ && member_.view().epoch == 0 && !member_.next();
+        if (is_spare && told_to_leave()) go();
+        return member_.standing() == Standing::finished;
+      };
       wait(lock, [&] { return member_.next().has_value() || is_over(); });
       if (is_over()) throw Left("the job has ended before this process came in");
       view = *member_.next();

@@ -20,7 +20,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
 #include "stretto/membership/changes.h"
-#include "stretto/membership/job_master.h"
+#include "stretto/membership/masters/job_master.h"
 
 namespace stretto {
 namespace {

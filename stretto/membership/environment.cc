@@ -13,6 +13,8 @@
 #include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/hosts/store_bulletin.h"
 #include "stretto/membership/launch.h"
+#include "stretto/membership/masters/job_address.h"
+#include "stretto/membership/masters/remote_job.h"
 #include "stretto/membership/views/member_place.h"
 
 namespace stretto {
@@ -119,7 +121,7 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
 }  // namespace
 
 bool is_of_a_starter(std::string_view variable) {
-  if (variable == MemberPlace::kVariable) return true;
+  if (variable == MemberPlace::kVariable || variable == JobAddress::kVariable) return true;
   // What follows these speaks of the job, too, to MPI and to torch.distributed.
   for (const char* begin : {"TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMIX_", "PMI_"}) {
     if (variable.starts_with(begin)) return true;
@@ -161,14 +163,38 @@ std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
                                          "STRETTO_MEETING=host:port, an address of rank 0's host")});
 }
 
+/// Of a process that something else has started, as a member of a job whose master listens there.
+std::shared_ptr<const MemberPlace> ask_for_place(const std::string& words) {
+  const auto address = JobAddress::parse(words);
+  if (!address) throw UsageError(text(JobAddress::kVariable, "='", words, "': ", address.error().message));
+  if (const auto place = launched_rank(); place && place->ranks > 1) {
+    throw UsageError(text(JobAddress::kVariable, '=', words, " in one of ", place->ranks, " ranks that ",
+                          place->starter,
+                          " has started: it ends all when one is lost; expected a launcher of its own "
+                          "for each, as in torchrun --nproc-per-node 1"));
+  }
+  struct Asked {
+    explicit Asked(RemoteJob::Options options) : job(std::move(options)), place(job.give_place({})) {}
+    RemoteJob job;  // as long as the place is this process's
+    MemberPlace place;
+  };
+  const Token token = JobSecret::find({}, address->port).or_throw();
+  const auto asked =
+      std::make_shared<Asked>(RemoteJob::Options{.host = address->host, .port = address->port, .token = token});
+  return {asked, &asked->place};
+}
+
 }  // namespace
 
 JoinOptions join_options_by_environment() {
-  if (const auto member = member_place()) {
-    return {.rank = static_cast<int>(member->number),
-            .ranks = member->most,
-            .job = "stretto run",
-            .member = std::make_shared<MemberPlace>(*member)};
+  std::shared_ptr<const MemberPlace> member;
+  if (const auto place = member_place()) {
+    member = std::make_shared<MemberPlace>(*place);
+  } else if (const char* address = std::getenv(JobAddress::kVariable); address != nullptr && *address != '\0') {
+    member = ask_for_place(address);
+  }
+  if (member) {
+    return {.rank = static_cast<int>(member->number), .ranks = member->most, .job = "stretto run", .member = member};
   }
   const auto launch = find_launch();
   if (!launch) return {.rank = 0, .ranks = 1, .job = text("process ", getpid(), " alone")};
@@ -185,11 +211,11 @@ std::optional<LaunchedRank> launched_rank() {
 }
 
 bool launched_from_outside() {
-  return launched_rank().has_value() || member_place().has_value();
+  return is_member_by_environment() || launched_rank().has_value();
 }
 
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options) {
-  if (member_place()) return run_joined(main, options);
+  if (is_member_by_environment()) return run_joined(main, options);
   const auto launched = find_launch();
   if (!launched) {
     return Error{

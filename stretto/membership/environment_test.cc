@@ -10,7 +10,7 @@
 
 #include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
-#include "stretto/membership/job_master.h"
+#include "stretto/membership/masters/job_master.h"
 #include "stretto/membership/views/member_place.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/transport/mpi.h"

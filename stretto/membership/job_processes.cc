@@ -20,6 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Duration kToEndByItself = 5s;  // a member without which the others go on
+
 /// The guard of own_sessions: keeps the groups that it is told of, −group once a group is no more, and kills them when
 /// the process that tells it has ended. In a session of its own it outlives what a terminal sends.
 [[noreturn]] void guard_groups(int from_launcher) {
@@ -187,9 +189,9 @@ void JobProcesses::interrupt(int signal) {
     return;
   }
   interrupted_ = signal;
-  options_.interrupted();
+  const bool pass_on = options_.interrupted();
   kill_within(options_.grace_after_interrupt);
-  send_all(options_.own_sessions ? signal : SIGTERM);
+  if (pass_on) send_all(options_.own_sessions ? signal : SIGTERM);
 }
 
 bool JobProcesses::left() const {
@@ -205,15 +207,19 @@ void JobProcesses::send_all(int signal) {
   for (const Process& process : processes_) send(process, signal);
 }
 
+void JobProcesses::send(int rank, int signal) {
+  if (process(rank) != 0) send(processes_[static_cast<std::size_t>(rank)], signal);
+}
+
 void JobProcesses::kill_within(Duration grace) {
   const TimePoint now = clock_.now();
   if (grace < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + grace);
 }
 
-void JobProcesses::kill_within(int rank, Duration grace) {
+void JobProcesses::end_member(int rank) {
   if (process(rank) == 0) return;
   TimePoint& kill_at = processes_[static_cast<std::size_t>(rank)].kill_at;
-  kill_at = std::min(kill_at, clock_.now() + grace);
+  kill_at = std::min<TimePoint>(kill_at, clock_.now() + kToEndByItself);
 }
 
 }  // namespace stretto

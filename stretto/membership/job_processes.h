@@ -32,7 +32,8 @@ class JobProcesses {
     Duration grace_after_interrupt = std::chrono::seconds(2);  ///< after the first signal, until ranks are killed
     /// The process has been reaped. Of several that are found ended at once those that were killed come first.
     std::function<void(int rank, int wait_status)> ended;
-    std::function<void()> interrupted;  ///< the first signal has come, and is passed on next
+    /// The first signal has come, and is passed on next; returns false where it is not to be.
+    std::function<bool()> interrupted;
   };
 
   explicit JobProcesses(Options options);
@@ -58,9 +59,11 @@ class JobProcesses {
   /// Whether processes are there that a rank has started, in its group, and that it has not ended before its own end.
   bool left() const;
   void send_all(int signal);         ///< to all ranks that run, and to what is left
+  void send(int rank, int signal);   ///< to one, and its group; without effect for one that is not there
   void kill_within(Duration grace);  ///< all of these that are there then; of several times the first counts
-  /// The rank, where it is still there then, and its group. Without effect for one that is not there.
-  void kill_within(int rank, Duration grace);
+  /// A rank, and its group, without which the others go on, where members change: it has some seconds to end by itself,
+  /// and its words to be read. Without effect for one that is not there.
+  void end_member(int rank);
 
  private:
   struct Process {

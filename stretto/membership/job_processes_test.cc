@@ -51,7 +51,7 @@ class JobProcessesTest : public testing::Test {
             .own_sessions = true,
             .grace_after_interrupt = 1h,
             .ended = [this](int, int wait_status) { ends_.push_back(exit_status_of(wait_status)); },
-            .interrupted = [] {}};
+            .interrupted = [] { return true; }};
   }
   static void watch(JobProcesses& processes) {
     processes.wait({}, 10ms);

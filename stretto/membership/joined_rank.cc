@@ -106,7 +106,8 @@ JobResult RankOfHost::leave(Duration limit) {
 class MemberOfJob final : public PartOfJob {
  public:
   explicit MemberOfJob(const JoinOptions& options)
-      : context_(make_changing_rank({.port = options.member->port,
+      : place_(options.member),
+        context_(make_changing_rank({.port = options.member->port,
                                      .token = options.member->token,
                                      .number = options.member->number,
                                      .place = options.member->place,
@@ -122,6 +123,7 @@ class MemberOfJob final : public PartOfJob {
   void tell(const RankMessage& why) override { std::cerr << text("stretto: ", why.text, "\n") << std::flush; }
 
  private:
+  const std::shared_ptr<const MemberPlace> place_;  // which may be this process's as long as somebody has it
   std::unique_ptr<RankContext> context_;
 };
 

@@ -22,8 +22,8 @@
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/changing_rank.h"
 #include "stretto/membership/job.h"
-#include "stretto/membership/job_master.h"
 #include "stretto/membership/job_processes.h"
+#include "stretto/membership/masters/job_master.h"
 #include "stretto/membership/rank_end.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/job_memory.h"
@@ -83,7 +83,7 @@ class Launcher {
         processes_({.ranks = options.ranks,
                     .grace_after_interrupt = options.grace_after_interrupt,
                     .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
-                    .interrupted = [this] { interrupted(); }}) {}
+                    .interrupted = [this] { return interrupted(); }}) {}
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
@@ -103,7 +103,7 @@ class Launcher {
   void listen(int rank);
   void tell(const std::string& line);
   void ended(int rank, int wait_status);
-  void interrupted();
+  bool interrupted();
   void say(const std::string& line) const {
     if (options_.tell) return options_.tell(line);
     std::cerr << text("stretto: ", line, "\n");
@@ -135,8 +135,11 @@ Result<JobResult> Launcher::run() {
   }
   if (options_.least > 0) {
     // Nobody starts a rank again: where too few are left the job is over.
-    master_.emplace(JobMaster::Options{
-        .token = token_, .least = options_.least, .most = options_.ranks, .position = options_.position});
+    master_.emplace(JobMaster::Options{.token = token_,
+                                       .least = options_.least,
+                                       .most = options_.ranks,
+                                       .given = options_.ranks,
+                                       .position = options_.position});
     memory_.counter(kMastersPort).store(master_->port());
   }
   while (processes_.running() > 0) watch_once();
@@ -230,7 +233,11 @@ void Launcher::watch_once() {
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   processes_.attend();
   if (master_) {
-    master_->fulfil_wishes(processes_, [this](const std::string& line) { say(line); });
+    master_->fulfil_wishes(
+        [this](MemberNumber number) {
+          if (std::in_range<int>(number)) processes_.end_member(static_cast<int>(number));
+        },
+        [this](const std::string& line) { say(line); });
   }
   if (clock_.now() >= tick_at_) {
     tick_at_ = clock_.now() + kTick;
@@ -281,9 +288,10 @@ void Launcher::ended(int rank, int wait_status) {
 }
 
 /// The ranks see why they are about to get SIGTERM.
-void Launcher::interrupted() {
+bool Launcher::interrupted() {
   result_.interrupted = true;
   memory_.set_interrupted();
+  return true;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/hosts/peer_words.h"
 #include "stretto/transport/hosts/hello.h"
 #include "stretto/transport/job_memory.h"

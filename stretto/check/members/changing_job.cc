@@ -279,7 +279,7 @@ void ChangingJob::check_register(const Registered& now) {
   if (now.end == JobEnd::none) {
     if (view.epoch != before.epoch + 1) violated(text("epoch ", view.epoch, " follows epoch ", before.epoch));
     for (const PlacedMember& member : view.members) {
-      if (!before.has(member.number) && member.number < before.next_number) {
+      if (!ever_in_.insert(member.number).second && !before.has(member.number)) {
         violated(text("number ", member.number, " is taken in twice"));
       }
       if (before.has(member.number) && this->member(member.number).is_leaving()) ++counts_.leavers_held_back;

@@ -127,6 +127,7 @@ class ChangingJob {
   std::vector<MasterSite> masters_;
   TimePoint now_;
   MemberNumber next_number_ = 0;
+  std::set<MemberNumber> ever_in_;
   Answer answer_ = Answer::known;
   bool returns_ = true;
   std::string wrong_;

@@ -3,9 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
@@ -41,11 +38,7 @@ constexpr Duration kGrace = std::chrono::seconds(5);  // rank 0 keeps the time; 
 /// Where the bulletin has no place for a token: what is secret is STRETTO_TOKEN alone.
 Token token_by_hand(const std::string& words) {
   const char* secret = std::getenv("STRETTO_TOKEN");
-  const std::string all = text(words, ' ', secret != nullptr ? secret : "");
-  const XXH128_hash_t hash = XXH3_128bits(all.data(), all.size());
-  Token token{};
-  std::memcpy(token.data(), &hash, token.size());
-  return token;
+  return token_of_secret(text(words, ' ', secret != nullptr ? secret : ""));
 }
 
 /// Ranks of which this is the same may share memory: one machine since it was started, and one network namespace.

@@ -113,7 +113,7 @@ void Master::hello(const HelloWords& words) {
   // A learner whose connection alone had ended is back; a member's loss stands, since others may have acted on it.
   if (!known_ || !view().has(words.number)) lost_.erase(words.number);
   if (!known_) return;
-  const bool is_past = !view().has(words.number) && words.number < view().next_number;
+  const bool is_past = !view().has(words.number) && !view().may_come_in(words.number);
   if (phase_ == Phase::over || is_past || (view().has(words.number) && words.epoch < view().epoch)) {
     act({.kind = Do::tell, .to = words.number, .content = *known_});
   }
@@ -202,7 +202,7 @@ std::vector<MemberNumber> Master::survivors() const {
 std::vector<MemberNumber> Master::learners() const {
   std::vector<MemberNumber> numbers;
   for (const auto& [number, words] : present_) {
-    if (!view().has(number) && number >= view().next_number && !lost_.contains(number)) numbers.push_back(number);
+    if (!view().has(number) && view().may_come_in(number) && !lost_.contains(number)) numbers.push_back(number);
   }
   return numbers;
 }
@@ -231,7 +231,8 @@ bool Master::has_gathered() const {
   // Before the first view the processes are those that were started together: nobody waits for one that is lost.
   const std::size_t gone = is_first ? lost_.size() : 0;
   const Duration gather = is_first ? options_.gather : options_.gather_more;
-  return come > 0 && (survivors().size() + come + gone >= options_.most || now_ - came_ >= gather);
+  const std::size_t enough = is_first ? std::min(options_.first, options_.most) : options_.most;
+  return come > 0 && (survivors().size() + come + gone >= enough || now_ - came_ >= gather);
 }
 
 /// Whether enough members are left when those that leave are gone.
@@ -287,13 +288,11 @@ void Master::refuse_misfits() {
   }
 }
 
-/// Stops those of which the next view may consist.
+/// Stops the members that may be in the next view. A learner has nothing to stop, and is not asked: while one master
+/// waits for its answer another one, which does not, may decide views for ever.
 void Master::ask() {
   refuse_misfits();
-  std::vector<MemberNumber> numbers = survivors();
-  const std::vector<MemberNumber> come = coming_in();
-  numbers.insert(numbers.end(), come.begin(), come.end());
-  for (const MemberNumber number : numbers) {
+  for (const MemberNumber number : survivors()) {
     if (asked_.insert(number).second) act(MasterAction::of(Do::freeze, number, view().epoch));
   }
 }
@@ -321,13 +320,13 @@ std::vector<PlacedMember> Master::staying(RoundsHeld most_held, std::vector<Memb
 
 void Master::decide() {
   const std::vector<MemberNumber> old = survivors(), come = coming_in();
-  const auto has_reported = [&](MemberNumber number) { return reports_.contains(number); };
-  if (!std::ranges::all_of(old, has_reported) || !std::ranges::all_of(come, has_reported)) return;
+  if (!std::ranges::all_of(old, [&](MemberNumber number) { return reports_.contains(number); })) return;
 
   RoundsHeld most_held = kNoModel;
   View next{.epoch = view().epoch + 1,
             .departed = view().departed,
             .next_number = view().next_number,
+            .unused = view().unused,
             .position = view().position,
             .terms = view().terms};
   BatchesApplied applied;
@@ -369,7 +368,7 @@ void Master::decide() {
   next.complete = static_cast<std::uint64_t>(most_held);
   next.departed.insert(next.departed.end(), let_go.begin(), let_go.end());
   std::ranges::sort(next.departed);
-  for (const PlacedMember& member : next.members) next.next_number = std::max(next.next_number, member.number + 1);
+  next.use_numbers();
   if (view().epoch == 0) next.terms = present_.at(next.members.front().number).terms;
   phase_ = Phase::writing;
   act({.kind = Do::commit, .content = {std::move(next), JobEnd::none}, .applied = std::move(applied)});

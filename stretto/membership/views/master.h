@@ -22,6 +22,7 @@ struct MasterOptions {
   /// For members in the places of those that leave, where too few would be left, before the job is given up.
   Duration wait_to_leave = std::chrono::minutes(5);
   Duration gather = Duration(0);             ///< from the last that has come, so that one view takes several in
+  std::size_t first = 64;                    ///< so many are not waited for any longer, in the first view
   Duration gather_more = Duration(0);        ///< the same, at most, once the job is under way
   Duration again = std::chrono::seconds(1);  ///< between two questions to a register that does not answer
 };
@@ -92,6 +93,8 @@ class Master {
   const std::optional<Registered>& known() const { return known_; }
   /// Whether the world of the newest view has begun for all of its members.
   bool has_begun() const { return known_ && view().epoch > 0 && all_of_view(begun_); }
+  /// Processes that have come and are no members, the lowest number first.
+  std::vector<MemberNumber> spares() const { return known_ ? learners() : std::vector<MemberNumber>(); }
   /// In words, what the master waits for, and of whom; empty: nothing.
   std::string waiting() const;
 

@@ -46,7 +46,7 @@ void Member::hear_of_view(const View& view) {
     if (view.epoch > view_.epoch) told_ = view;
   } else if (view.has_departed(number_) || (leaving_ && defect(Defect::members_takes_leave))) {
     standing_ = Standing::departed;
-  } else if (number_ < view.next_number) {
+  } else if (!view.may_come_in(number_)) {
     standing_ = Standing::excluded;
   }
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stretto/membership/views/view.h"
 
@@ -26,6 +27,13 @@ struct Holding {
   RoundsHeld held = kNoModel;
   BatchesApplied applied = {};  ///< in the rounds below `held`
   bool pending = false;         ///< it has handed over a batch that is in no round below `held`
+};
+
+/// How a job stands beside what its register says.
+struct JobBeside {
+  std::vector<MemberNumber> spares = {};  ///< have come, and wait for room
+  std::string waits = {};                 ///< Master::waiting()
+  std::vector<std::string> program = {};  ///< that its processes run, where its launcher says so
 };
 
 /// A member's answer to FREEZE(epoch): its engine has stopped, and will never complete a round of that epoch.

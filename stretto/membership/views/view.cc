@@ -12,6 +12,7 @@ namespace {
 using ViewJson = nlohmann::json;
 
 constexpr std::size_t kNumbersOfEnds = 3;
+constexpr std::size_t kMostUnused = 4096;
 
 /// Throws std::invalid_argument where `fits` is false.
 void expect(bool fits, const char* what) {
@@ -54,6 +55,11 @@ void expect_one_view(const View& view) {
   expect(ascends(view.departed), "departed: expected ascending numbers");
   for (const MemberNumber number : view.departed) {
     expect(number < view.next_number && !numbers.contains(number), "departed: the number of a member, or of nobody");
+    numbers.insert(number);
+  }
+  expect(ascends(view.unused), "unused: expected ascending numbers");
+  for (const MemberNumber number : view.unused) {
+    expect(number < view.next_number && !numbers.contains(number), "unused: a number that has been used");
   }
 }
 
@@ -67,6 +73,7 @@ Registered registered_in(const ViewJson& object) {
   view.complete = count_in(object.at("complete"), "complete: expected a number");
   view.departed = counts_in(object.at("departed"), "departed: expected numbers");
   view.next_number = count_in(object.at("next_number"), "next_number: expected a number");
+  view.unused = counts_in(object.at("unused"), "unused: expected numbers");
   view.position = counts_in(object.at("position"), "position: expected numbers");
   expect(object.at("terms").is_object(), "terms: expected an object");
   for (const auto& [name, value] : object.at("terms").items()) {
@@ -92,15 +99,31 @@ bool View::has_departed(MemberNumber number) const {
   return std::ranges::binary_search(departed, number);
 }
 
+bool View::may_come_in(MemberNumber number) const {
+  return number >= next_number || std::ranges::binary_search(unused, number);
+}
+
+void View::use_numbers() {
+  std::erase_if(unused, [this](MemberNumber number) { return has(number); });
+  MemberNumber next = next_number;
+  for (const PlacedMember& member : members) next = std::max(next, member.number + 1);
+  const MemberNumber first = std::max(next_number, next - std::min<MemberNumber>(next, kMostUnused));
+  for (MemberNumber number = first; number < next; ++number) {
+    if (!has(number)) unused.push_back(number);
+  }
+  if (unused.size() > kMostUnused) unused.erase(unused.begin(), unused.end() - kMostUnused);
+  next_number = next;
+}
+
 std::string Registered::encoded() const {
   ViewJson members = ViewJson::array();
   for (const PlacedMember& member : view.members) {
     members.push_back(ViewJson::array({member.number, member.host, member.held}));
   }
-  const ViewJson object = {{"epoch", view.epoch},       {"members", std::move(members)},
-                           {"complete", view.complete}, {"departed", view.departed},
-                           {"position", view.position}, {"next_number", view.next_number},
-                           {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
+  const ViewJson object = {
+      {"epoch", view.epoch},       {"members", std::move(members)}, {"complete", view.complete},
+      {"departed", view.departed}, {"position", view.position},     {"next_number", view.next_number},
+      {"unused", view.unused},     {"terms", view.terms},           {"end", static_cast<unsigned>(end)}};
   return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
 }
 

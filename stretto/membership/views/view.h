@@ -33,7 +33,8 @@ struct View {
   std::vector<PlacedMember> members = {};    ///< by their places, which are the ranks of the world
   std::uint64_t complete = 0;                ///< R: the rounds complete before the world, whose rounds go on from there
   std::vector<MemberNumber> departed = {};   ///< all members so far that were let go, ascending
-  MemberNumber next_number = 0;              ///< a process with a number below it comes in never again
+  MemberNumber next_number = 0;              ///< a process with a number below it comes in never again, but
+  std::vector<MemberNumber> unused = {};     ///< by these, which nobody has come in by; ascending, the latest of them
   std::vector<std::uint64_t> position = {};  ///< of the pool of batches, which membership does not interpret
   /// By name, what is the same for all members: version, model, optimizer, options, a secret's fingerprint.
   std::map<std::string, std::string> terms = {};
@@ -44,6 +45,10 @@ struct View {
   bool has(MemberNumber number) const { return place_of(number).has_value(); }
   /// Whether the member has been let go.
   bool has_departed(MemberNumber number) const;
+  /// Whether a process of this number may become a member: no process has been one by it.
+  bool may_come_in(MemberNumber number) const;
+  /// Counts next_number and `unused` up, from those of the view before, for `members`.
+  void use_numbers();
 };
 
 /// How a job has ended.

@@ -14,6 +14,7 @@ Registered an_eighth_view() {
                   .complete = 41,
                   .departed = {1, 5},
                   .next_number = 12,
+                  .unused = {2, 10},
                   .position = {130, 2, 127, 128},
                   .terms = {{"version", "0.4"}, {"optimizer", "sgd"}}};
   return content;
@@ -27,6 +28,19 @@ TEST(View, KnowsItsMembersAndWhoHasDeparted) {
   EXPECT_FALSE(view.has(4));
   EXPECT_TRUE(view.has_departed(5));
   EXPECT_FALSE(view.has_departed(4));
+}
+
+TEST(View, KnowsWhichNumbersNobodyHasComeInBy) {
+  View view = an_eighth_view().view;
+  for (const MemberNumber number : {2u, 10u, 12u, 100u}) EXPECT_TRUE(view.may_come_in(number)) << number;
+  for (const MemberNumber number : {0u, 1u, 3u, 11u}) EXPECT_FALSE(view.may_come_in(number)) << number;
+  view.members = {{10, "node-a", 41}, {15, "node-b", kNoModel}};
+  view.use_numbers();
+  EXPECT_EQ(view.next_number, 16u);
+  EXPECT_EQ(view.unused, (std::vector<MemberNumber>{2, 12, 13, 14}));
+  view.members.push_back({MemberNumber{1} << 62, "node-c", kNoModel});
+  view.use_numbers();
+  EXPECT_LE(view.unused.size(), 4096u);  // of such numbers only the latest may still come
 }
 
 TEST(View, TravelsAsOneLine) {
@@ -65,23 +79,27 @@ TEST(View, RefusesWhatContradictsItself) {
   refused([](Registered& c) { c.view.departed = {5, 1}; }, "ascending");
   refused([](Registered& c) { c.view.departed = {3}; }, "departed");
   refused([](Registered& c) { c.view.departed = {12}; }, "departed");
+  refused([](Registered& c) { c.view.unused = {10, 2}; }, "unused: expected ascending");
+  refused([](Registered& c) { c.view.unused = {5}; }, "unused: a number that has been used");
+  refused([](Registered& c) { c.view.unused = {7}; }, "unused: a number that has been used");
+  refused([](Registered& c) { c.view.unused = {12}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.end = static_cast<JobEnd>(3); }, "end");
 }
 
 TEST(View, RefusesOtherTypes) {
   for (const char* line : {"", "[]", "7", R"({"epoch":1})",
                            R"({"epoch":-1,"members":[],"complete":0,)"
-                           R"("departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
+                           R"("departed":[],"unused":[],"position":[],"next_number":0,"terms":{},"end":0})",
                            R"({"epoch":0,"members":{},"complete":0,)"
-                           R"("departed":[],"position":[],"next_number":0,"terms":{},"end":0})",
+                           R"("departed":[],"unused":[],"position":[],"next_number":0,"terms":{},"end":0})",
                            R"({"epoch":1,"members":[[0,"h",1e30]],"complete":0,)"
-                           R"("departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
+                           R"("departed":[],"unused":[],"position":[],"next_number":1,"terms":{},"end":0})",
                            R"({"epoch":1,"members":[[0,"h",18446744073709551615]],"complete":0,)"
-                           R"("departed":[],"position":[],"next_number":1,"terms":{},"end":0})",
+                           R"("departed":[],"unused":[],"position":[],"next_number":1,"terms":{},"end":0})",
                            R"({"epoch":0,"members":[],"complete":0,)"
-                           R"("departed":[],"position":[1.5],"next_number":0,"terms":{},"end":0})",
+                           R"("departed":[],"unused":[],"position":[1.5],"next_number":0,"terms":{},"end":0})",
                            R"({"epoch":0,"members":[],"complete":0,)"
-                           R"("departed":[],"position":[],"next_number":0,"terms":{"a":1},"end":0})"}) {
+                           R"("departed":[],"unused":[],"position":[],"next_number":0,"terms":{"a":1},"end":0})"}) {
     EXPECT_FALSE(Registered::decoded(line)) << line;
   }
 }

@@ -123,7 +123,7 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
   }
-  if (member_place()) {
+  if (is_member_by_environment()) {
     throw UsageError(
         "a run in a job whose members change: expected stretto train --ranks MIN:MAX by itself, not under stretto run");
   }

@@ -1,6 +1,8 @@
 #include "stretto/transport/hosts/hello.h"
 
 #include <sys/random.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
@@ -51,6 +53,15 @@ std::string digits_of(const Token& token) {
     digits += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
   }
   return digits;
+}
+
+Token token_of_secret(const std::string& secret) {
+  if (const auto token = token_of(secret)) return *token;
+  const XXH128_hash_t hash = XXH3_128bits(secret.data(), secret.size());
+  Token token{};
+  static_assert(sizeof(hash) == sizeof(token));
+  std::memcpy(token.data(), &hash, token.size());
+  return token;
 }
 
 Result<Token> token_of(const std::string& digits) {

@@ -18,6 +18,8 @@ Token new_token();
 /// 32 digits, and back. Errc::bad_input for anything else.
 std::string digits_of(const Token& token);
 Result<Token> token_of(const std::string& digits);
+/// That of a secret that people have made up: its digits where it is 32 of them, else drawn from its text.
+Token token_of_secret(const std::string& secret);
 
 /// The first bytes of each connection between processes of a job: who comes, to whom, and what for.
 struct Hello {

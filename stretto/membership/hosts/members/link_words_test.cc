@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/hosts/members/link_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "stretto/membership/views/given_places.h"
 #include "stretto/membership/views/master.h"
 #include "stretto/membership/views/register.h"
 #include "stretto/transport/hosts/door.h"
@@ -19,24 +22,41 @@ struct MasterHooks {
   std::function<void(const std::string& line)> tell = {};
 };
 
+/// The options of a server beside those of its master.
+struct MasterServerOptions {
+  MasterOptions master = {};
+  int places = 1;                         ///< GivenPlaces: processes at a time
+  int given = 0;                          ///< so many have theirs already
+  std::vector<std::string> program = {};  ///< JobBeside::program
+};
+
 /// A master with what it needs in a real process: connections to the members, the register, the pool of batches and a
-/// clock. Processes say who they are at a door (Hello::Use::member), and are told at once what the register holds. A
-/// second process of a number is refused while the first is there. All of it runs on the network's thread.
+/// clock. Processes come to a door (Hello::Use::member). Members say who they are, and are told at once what the
+/// register holds; a second process of a number is refused while the first is there. Others ask for numbers, for
+/// themselves or for processes that they start, look at the job, and send members away. All of it runs on the network's
+/// thread.
 class MasterServer {
  public:
   /// How long nothing happens before it is told who is waited for.
   static constexpr Duration kSilence = std::chrono::seconds(10);
 
   /// All outlive it.
-  MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterOptions& options, MasterHooks hooks);
+  MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterServerOptions& options,
+               MasterHooks hooks);
   ~MasterServer();  ///< the members' connections end with it
   MasterServer(const MasterServer&) = delete;
   MasterServer& operator=(const MasterServer&) = delete;
 
   /// The process of a member has ended. Any thread but the network's.
   void lose(MemberNumber number);
+  /// A number and a place for a process of the owner's; nothing: all are taken. Any thread but the network's.
+  std::optional<GivenPlaces::Given> give_place(std::optional<int> wish);
+  /// Has the member leave. Any thread but the network's.
+  void send_away(MemberNumber number);
   /// Its knowledge of the register. Any thread but the network's.
   Registered known();
+  /// Whether members, or others that look at the job, are connected. Any thread but the network's.
+  bool is_visited();
 
  private:
   class Impl;

@@ -14,7 +14,7 @@ namespace stretto {
 
 // Words between a process and a master, as they travel: over a Line, read and written as those of peer_words.h.
 
-/// A process's words to a master, of which the first is `hello`.
+/// A process's words to a master. From `hello` on it speaks for a member; before, and without it, for whom it likes.
 struct ProcessWords {
   static constexpr const char* kName = "its word as a member";
   enum class Kind {
@@ -24,12 +24,25 @@ struct ProcessWords {
     done,     ///< it has taken the last round, in `epoch`
     leaving,  ///< nothing of it is pending
     take,     ///< it wants the next batch of a pool of `batches`
+    come,     ///< it wants a number for a process, with the place `wish`
+    ended,    ///< the process of `number`, for which it wanted one
+    look,     ///< it wants to know how the job stands
+    send,     ///< member `number` is to leave
   };
   Kind kind = Kind::hello;
   HelloWords hello = {};
   ReportWords report = {};
   std::uint64_t epoch = 0;
   std::uint64_t batches = 0;
+  MemberNumber number = 0;
+  std::optional<int> wish = {};
+
+  static ProcessWords of(Kind kind, MemberNumber number = 0) {
+    ProcessWords words;
+    words.kind = kind;
+    words.number = number;
+    return words;
+  }
 
   std::string encoded() const;
   static Result<ProcessWords> decoded(std::string_view line);
@@ -43,13 +56,27 @@ struct MasterWords {
     tell,    ///< the content of the register
     batch,   ///< the answer to `take`
     refuse,  ///< the process does not fit
+    place,   ///< the answer to `come`: `number` and `place` of `places`
+    stands,  ///< the answer to `look`: `content`, and `beside`
+    kill,    ///< the process of `number`, for which this one wanted it: the others go on without it
+    leave,   ///< the process is to leave
   };
   Kind kind = Kind::freeze;
   std::uint64_t epoch = 0;
   Registered content = {};
   std::optional<std::uint64_t> batch = {};  ///< nothing: there is none now
   std::string why = {};                     ///< of a refusal
+  MemberNumber number = 0;
+  int place = 0;
+  int places = 1;
+  JobBeside beside = {};
 
+  static MasterWords of(Kind kind, MemberNumber number = 0) {
+    MasterWords words;
+    words.kind = kind;
+    words.number = number;
+    return words;
+  }
   static MasterWords of_batch(std::optional<std::uint64_t> batch) {
     MasterWords words;
     words.kind = Kind::batch;

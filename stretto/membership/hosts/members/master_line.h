@@ -6,7 +6,7 @@
 #include <string>
 
 #include "stretto/membership/hosts/line.h"
-#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/transport/hosts/hello.h"
 #include "stretto/transport/hosts/network_thread.h"
 
@@ -16,9 +16,9 @@ namespace stretto {
 class MasterLine {
  public:
   using Hear = std::function<void(MasterLine& line, const MasterWords& words)>;
-  /// Connects, and says `first`. `hear` is called with each word of the master's, `ended` once there will be none: on a
+  /// Connects. `hear` is called with each word of the master's, `ended` once there will be none: on a
   /// thread of this object. Throws Failure (Errc::unavailable) where the master cannot be reached.
-  MasterLine(const std::string& host, std::uint16_t port, const Token& token, const ProcessWords& first, Hear hear,
+  MasterLine(const std::string& host, std::uint16_t port, const Token& token, Hear hear,
              std::function<void(const Error&)> ended);
   ~MasterLine();  ///< neither is called any more
   MasterLine(const MasterLine&) = delete;

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/master_line.h"
+#include "stretto/membership/hosts/members/master_line.h"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -12,8 +12,8 @@
 
 namespace stretto {
 
-MasterLine::MasterLine(const std::string& host, std::uint16_t port, const Token& token, const ProcessWords& first,
-                       Hear hear, std::function<void(const Error&)> ended)
+MasterLine::MasterLine(const std::string& host, std::uint16_t port, const Token& token, Hear hear,
+                       std::function<void(const Error&)> ended)
     : hear_(std::move(hear)), ended_(std::move(ended)) {
   asio::ip::tcp::socket socket(network_.io());
   const std::vector<asio::ip::tcp::endpoint> at{{asio::ip::make_address(host), port}};
@@ -25,7 +25,6 @@ MasterLine::MasterLine(const std::string& host, std::uint16_t port, const Token&
                    text("the master of the job at ", host, ':', port, " cannot be reached: ", error.message())});
   }
   line_ = std::make_shared<Line>(std::move(socket));
-  write(first);
   asio::co_spawn(
       network_.io(), [this] { return listen(); }, asio::detached);
 }

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/master_server.h"
+#include "stretto/membership/hosts/members/master_server.h"
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -9,10 +9,11 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "stretto/membership/hosts/line.h"
-#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/views/pool_change.h"
 
 namespace stretto {
@@ -27,8 +28,14 @@ constexpr std::chrono::milliseconds kTickEvery{100};
 /// Of the network's thread.
 class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& io, Register& reg, const MasterOptions& options, MasterHooks hooks)
-      : io_(io), register_(reg), hooks_(std::move(hooks)), timer_(io), master_(options, clock_.now()) {}
+  Impl(asio::io_context& io, Register& reg, const MasterServerOptions& options, MasterHooks hooks)
+      : io_(io),
+        register_(reg),
+        program_(options.program),
+        hooks_(std::move(hooks)),
+        timer_(io),
+        master_(options.master, clock_.now()),
+        places_(options.places, options.given) {}
 
   void begin() {
     act();
@@ -43,6 +50,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   }
   void lose(MemberNumber number) {
     if (closed_) return;
+    places_.ended(number);
+    asked_.erase(number);
     master_.lost(number);
     act();
   }
@@ -50,12 +59,21 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     closed_ = true;
     timer_.cancel();
     for (auto& [number, line] : lines_) line->cancel();
+    for (const auto& line : visitors_) line->cancel();
   }
+  std::optional<GivenPlaces::Given> give_place(std::optional<int> wish) { return places_.give(wish); }
+  void send_away(MemberNumber number) { say(number, MasterWords::of(MasterWords::Kind::leave)); }
   Registered known() const { return master_.known().value_or(Registered{}); }
+  bool is_visited() const { return !lines_.empty() || !visitors_.empty(); }
 
  private:
   asio::awaitable<void> keep_time();
   asio::awaitable<void> attend(std::shared_ptr<Line> line);
+  asio::awaitable<void> attend_member(std::shared_ptr<Line> line, ProcessWords first);
+  /// Of a process that is no member, or not yet.
+  void answer(const std::shared_ptr<Line>& line, const ProcessWords& words);
+  void end_visit(const std::shared_ptr<Line>& line);
+  MasterWords standing() const;
   void hear(MemberNumber number, const ProcessWords& words);
   void hand_out(MemberNumber number, std::uint64_t batches);
   /// Does what the master wants, until it wants nothing.
@@ -77,11 +95,15 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   asio::io_context& io_;
   Register& register_;
+  const std::vector<std::string> program_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;
-  Master master_;                                        // uses the clock
+  Master master_;  // uses the clock
+  GivenPlaces places_;
   std::map<MemberNumber, std::shared_ptr<Line>> lines_;  // of the processes that have come and not ended
+  std::map<MemberNumber, std::shared_ptr<Line>> asked_;  // who has asked for their numbers, where it is not the owner
+  std::set<std::shared_ptr<Line>> visitors_;             // that speak for no member
   std::optional<Pool> pool_;                             // from the first that has asked for a batch
   BatchesApplied applied_;                               // before the present world, and not settled
   std::string waited_;                                   // what it waits for, in words
@@ -109,9 +131,68 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
 }
 
 asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
-  const auto first = co_await line->read<ProcessWords>();
-  if (closed_ || !first || first->kind != ProcessWords::Kind::hello) co_return line->cancel();
-  const MemberNumber number = first->hello.number;
+  visitors_.insert(line);
+  auto words = co_await line->read<ProcessWords>();
+  while (words && !closed_ && words->kind != ProcessWords::Kind::hello) {
+    answer(line, *words);
+    words = co_await line->read<ProcessWords>();
+  }
+  if (closed_) co_return line->cancel();
+  visitors_.erase(line);
+  if (words) {
+    co_await attend_member(line, *words);
+  } else {
+    line->cancel();
+  }
+  end_visit(line);
+}
+
+void MasterServer::Impl::answer(const std::shared_ptr<Line>& line, const ProcessWords& words) {
+  switch (words.kind) {
+    case ProcessWords::Kind::come: {
+      const auto given = places_.give(words.wish);
+      if (!given) {
+        return line->write(
+            MasterWords::of_refusal(text("all of the ", places_.places(), " places of the job are taken")));
+      }
+      asked_[given->number] = line;
+      MasterWords place = MasterWords::of(MasterWords::Kind::place, given->number);
+      place.place = given->place;
+      place.places = places_.places();
+      return line->write(place);
+    }
+    case ProcessWords::Kind::ended:
+      if (const auto found = asked_.find(words.number); found != asked_.end() && found->second == line)
+        lose(words.number);
+      return;
+    case ProcessWords::Kind::look: return line->write(standing());
+    case ProcessWords::Kind::send: return send_away(words.number);
+    default: return line->cancel();  // words of members
+  }
+}
+
+/// Numbers with which nobody has come are lost, and nobody hears of the others any more.
+void MasterServer::Impl::end_visit(const std::shared_ptr<Line>& line) {
+  visitors_.erase(line);
+  std::vector<MemberNumber> unused;
+  std::erase_if(asked_, [&](const auto& asked) {
+    if (asked.second != line) return false;
+    if (!lines_.contains(asked.first)) unused.push_back(asked.first);
+    return true;
+  });
+  for (const MemberNumber number : unused) lose(number);
+}
+
+MasterWords MasterServer::Impl::standing() const {
+  MasterWords words = MasterWords::of(MasterWords::Kind::stands);
+  words.content = known();
+  words.beside = {.spares = master_.spares(), .waits = master_.waiting(), .program = program_};
+  return words;
+}
+
+asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> line, ProcessWords first) {
+  const MemberNumber number = first.hello.number;
+  places_.has_come(number);
   if (lines_.contains(number)) {
     line->write(MasterWords::of_refusal(text("member ", number, " is another process, which is there")));
     while (!closed_ && co_await line->read<ProcessWords>()) {  // until it has heard that
@@ -120,7 +201,7 @@ asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
   }
   lines_[number] = line;
   line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});  // a master listens here
-  hear(number, *first);
+  hear(number, first);
   auto words = co_await line->read<ProcessWords>();
   for (; words && !closed_; words = co_await line->read<ProcessWords>()) hear(number, *words);
   if (closed_) co_return;
@@ -137,6 +218,7 @@ void MasterServer::Impl::hear(MemberNumber number, const ProcessWords& words) {
     case ProcessWords::Kind::done: master_.done(number, words.epoch); break;
     case ProcessWords::Kind::leaving: master_.leaving(number); break;
     case ProcessWords::Kind::take: return hand_out(number, words.batches);
+    default: return say(number, MasterWords::of_refusal("this is no word of a member's"));
   }
   act();
 }
@@ -173,6 +255,9 @@ void MasterServer::Impl::carry_out(MasterAction action) {
       return say(action.to, {.kind = MasterWords::Kind::tell, .content = std::move(action.content)});
     case MasterAction::Kind::refuse: return say(action.to, MasterWords::of_refusal(std::move(action.words)));
     case MasterAction::Kind::kill:
+      if (const auto asked = asked_.find(action.to); asked != asked_.end()) {
+        return asked->second->write(MasterWords::of(MasterWords::Kind::kill, action.to));
+      }
       if (hooks_.kill) hooks_.kill(action.to);
   }
 }
@@ -195,7 +280,7 @@ void MasterServer::Impl::commit(View view, BatchesApplied applied) {
   master_.committed(written, view);
 }
 
-MasterServer::MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterOptions& options,
+MasterServer::MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterServerOptions& options,
                            MasterHooks hooks)
     : network_(network), door_(door), impl_(std::make_shared<Impl>(network.io(), reg, options, std::move(hooks))) {
   network.run([this] { impl_->begin(); });
@@ -209,6 +294,22 @@ MasterServer::~MasterServer() {
 
 void MasterServer::lose(MemberNumber number) {
   network_.run([&] { impl_->lose(number); });
+}
+
+std::optional<GivenPlaces::Given> MasterServer::give_place(std::optional<int> wish) {
+  std::optional<GivenPlaces::Given> given;
+  network_.run([&] { given = impl_->give_place(wish); });
+  return given;
+}
+
+void MasterServer::send_away(MemberNumber number) {
+  network_.run([&] { impl_->send_away(number); });
+}
+
+bool MasterServer::is_visited() {
+  bool visited = false;
+  network_.run([&] { visited = impl_->is_visited(); });
+  return visited;
 }
 
 Registered MasterServer::known() {

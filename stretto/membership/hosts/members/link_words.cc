@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/link_words.h"
+#include "stretto/membership/hosts/members/link_words.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -16,6 +16,13 @@ constexpr int kMostMembers = 1 << 20;  // that a job has ever had
 nlohmann::json json_of(const BatchesApplied& applied) {
   auto list = nlohmann::json::array();
   for (const auto& [member, batches] : applied) list.push_back({{"of", member}, {"batches", batches}});
+  return list;
+}
+
+template <class Value>
+nlohmann::json json_of(const std::vector<Value>& values) {
+  auto list = nlohmann::json::array();
+  for (const Value& value : values) list.push_back({{"is", value}});
   return list;
 }
 
@@ -40,9 +47,13 @@ std::string ProcessWords::encoded() const {
     case Kind::begun: return line_of({{"begun", epoch}});
     case Kind::done: return line_of({{"done", epoch}});
     case Kind::leaving: return line_of({{"leaving", true}});
-    case Kind::take: break;
+    case Kind::take: return line_of({{"take", batches}});
+    case Kind::come: return line_of({{"come", wish.value_or(-1)}});
+    case Kind::ended: return line_of({{"ended", number}});
+    case Kind::look: return line_of({{"look", true}});
+    case Kind::send: break;
   }
-  return line_of({{"take", batches}});
+  return line_of({{"send", number}});
 }
 
 Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
@@ -73,8 +84,22 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else if (fields.has("take")) {
     words.kind = Kind::take;
     words.batches = fields.count("take");
+  } else if (fields.has("come")) {
+    words.kind = Kind::come;
+    const int wish = fields.number("come", -1, kMostMembers);
+    if (wish >= 0) words.wish = wish;
+  } else if (fields.has("ended")) {
+    words.kind = Kind::ended;
+    words.number = fields.count("ended");
+  } else if (fields.has("look")) {
+    words.kind = Kind::look;
+  } else if (fields.has("send")) {
+    words.kind = Kind::send;
+    words.number = fields.count("send");
   } else {
-    fields.fault("it has none of 'hello', 'report', 'begun', 'done', 'leaving' and 'take'");
+    fields.fault(
+        "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'take', 'come', 'ended', 'look' and "
+        "'send'");
   }
   return fields.end(std::move(words));
 }
@@ -84,6 +109,16 @@ std::string MasterWords::encoded() const {
     case Kind::freeze: return line_of({{"freeze", epoch}});
     case Kind::tell: return line_of({{"tell", content.encoded()}});
     case Kind::refuse: return line_of({{"refuse", why}});
+    case Kind::place: return line_of({{"place", place}, {"number", number}, {"places", places}});
+    case Kind::stands:
+      return line_of({{"stands", content.encoded()},
+                      {"spares", json_of(beside.spares)},
+                      {"num spares", beside.spares.size()},
+                      {"waits", beside.waits},
+                      {"program", json_of(beside.program)},
+                      {"num words", beside.program.size()}});
+    case Kind::kill: return line_of({{"kill", number}});
+    case Kind::leave: return line_of({{"leave", true}});
     case Kind::batch: break;
   }
   return batch ? line_of({{"batch", *batch}}) : line_of({{"no batch", true}});
@@ -94,11 +129,17 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
   MasterWords words;
   if (fields.has("freeze")) {
     words.epoch = fields.count("freeze");
-  } else if (fields.has("tell")) {
-    words.kind = Kind::tell;
-    auto content = Registered::decoded(fields.words("tell"));
+  } else if (fields.has("tell") || fields.has("stands")) {
+    words.kind = fields.has("tell") ? Kind::tell : Kind::stands;
+    auto content = Registered::decoded(fields.words(words.kind == Kind::tell ? "tell" : "stands"));
     if (!content) return content.error();
     words.content = *std::move(content);
+    if (words.kind == Kind::tell) return fields.end(std::move(words));
+    words.beside.waits = fields.words("waits");
+    fields.list("spares", fields.number("num spares", 0, kMostMembers),
+                [&](Fields& one) { words.beside.spares.push_back(one.count("is")); });
+    fields.list("program", fields.number("num words", 0, kMostMembers),
+                [&](Fields& one) { words.beside.program.push_back(one.words("is")); });
   } else if (fields.has("refuse")) {
     words.kind = Kind::refuse;
     words.why = fields.words("refuse");
@@ -107,8 +148,20 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.batch = fields.count("batch");
   } else if (fields.has("no batch")) {
     words.kind = Kind::batch;
+  } else if (fields.has("place")) {
+    words.kind = Kind::place;
+    words.places = fields.number("places", 1, kMostMembers);
+    words.place = fields.number("place", 0, words.places - 1);
+    words.number = fields.count("number");
+  } else if (fields.has("kill")) {
+    words.kind = Kind::kill;
+    words.number = fields.count("kill");
+  } else if (fields.has("leave")) {
+    words.kind = Kind::leave;
   } else {
-    fields.fault("it has none of 'freeze', 'tell', 'refuse', 'batch' and 'no batch'");
+    fields.fault(
+        "it has none of 'freeze', 'tell', 'refuse', 'batch', 'no batch', 'place', 'stands', 'kill' and "
+        "'leave'");
   }
   return fields.end(std::move(words));
 }

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "command/cli/command_line.h"
+#include "command/cli/values.h"
+#include "command/run/program_ranks.h"
+
+namespace stretto::command {
+
+// Options that several commands have which start processes of a job, or speak to one.
+
+inline constexpr std::string_view kAddressHelp =
+    "HOST:PORT or PORT, as stretto run --listen has said it: of this host, for now.";
+
+/// Throws UsageError.
+Setter into_address(std::optional<JobAddress>& target);
+void describe_secret(CommandLine& line, std::string& file);
+void describe_restarts(CommandLine& line, ProgramRanks& job);
+void describe_grace(CommandLine& line, ProgramRanks& job);
+void describe_tag(CommandLine& line, ProgramRanks& job);
+
+}  // namespace stretto::command

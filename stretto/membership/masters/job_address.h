@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stretto/base/error.h"
+#include "stretto/transport/hosts/hello.h"
+
+namespace stretto {
+
+/// Where the master of a job listens, for processes that something else has started.
+struct JobAddress {
+  /// The environment variable that says it to such a process: to_string().
+  static constexpr const char* kVariable = "STRETTO_REGISTER";
+
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+
+  /// "127.0.0.1:29400".
+  std::string to_string() const { return text(host, ':', port); }
+  /// Reads "HOST:PORT" and "PORT". Errc::bad_input for anything else, and for a host that is not this one.
+  static Result<JobAddress> parse(const std::string& words);
+};
+
+/// The secret of such a job, as a file that its user alone reads, and as the environment variable STRETTO_TOKEN.
+class JobSecret {
+ public:
+  static constexpr const char* kVariable = "STRETTO_TOKEN";
+
+  /// The file where a job keeps its secret if nobody says another: by the port, in the user's folder for such files.
+  static std::string usual_file(std::uint16_t port);
+  /// That of a job: from `file` where one is named, else the variable's, else in the usual file. Errc::unavailable
+  /// where there is none, Errc::bad_input where other users may read the file.
+  static Result<Token> find(const std::string& file, std::uint16_t port);
+};
+
+/// A file with a new secret, for as long as a job lasts.
+class SecretFile {
+ public:
+  /// Writes it, for this user alone. A file of this user's that is there is replaced. Throws Failure (Errc::io).
+  SecretFile(std::string path, const Token& token);
+  ~SecretFile();  ///< removes it
+  SecretFile(const SecretFile&) = delete;
+  SecretFile& operator=(const SecretFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,114 @@
+#include "stretto/membership/masters/job_master.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "stretto/membership/hosts/members/master_server.h"
+
+namespace stretto {
+namespace {
+
+constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after the last one that has
+constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
+
+}  // namespace
+
+class JobMaster::Impl {
+ public:
+  explicit Impl(const Options& options)
+      : token_(options.token),
+        places_(std::max(options.places, options.most)),
+        door_(network_, {.address = asio::ip::address_v4::loopback(),
+                         .first_port = options.port,
+                         .last_port = options.port,
+                         .token = options.token}),
+        views_(options.position),
+        server_(network_, door_, views_,
+                {.master = {.least = static_cast<std::size_t>(options.least),
+                            .most = static_cast<std::size_t>(options.most),
+                            .wait = options.wait,
+                            .wait_to_leave = options.wait_to_leave,
+                            .gather = kForAllToCome,
+                            .first = static_cast<std::size_t>(options.first > 0 ? options.first : options.most),
+                            .gather_more = kForMoreToCome},
+                 .places = places_,
+                 .given = options.given,
+                 .program = options.program},
+                {.kill = [this](MemberNumber number) { wish({.kill = number}); },
+                 .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
+
+  std::uint16_t port() const { return door_.endpoint().port(); }
+  MasterServer& server() { return server_; }
+  MemberPlace give_place(std::optional<int> wish) {
+    const auto given = server_.give_place(wish);
+    if (!given) throw Failure({Errc::unavailable, text("all of the ", places_, " places of the job are taken")});
+    return {.port = port(), .number = given->number, .place = given->place, .most = places_, .token = token_};
+  }
+  void fulfil_wishes(Kill kill, Tell tell) {
+    std::vector<Wish> wishes;
+    {
+      const std::lock_guard lock(mutex_);
+      wishes.swap(wishes_);
+    }
+    for (const Wish& wish : wishes) {
+      if (wish.kill) kill(*wish.kill);
+      if (!wish.tell.empty()) tell(wish.tell);
+    }
+  }
+
+ private:
+  struct Wish {
+    std::optional<MemberNumber> kill = {};
+    std::string tell = {};
+  };
+
+  void wish(Wish wish) {
+    const std::lock_guard lock(mutex_);
+    wishes_.push_back(std::move(wish));
+  }
+
+  const Token token_;
+  const int places_;
+  std::mutex mutex_;
+  std::vector<Wish> wishes_;
+  NetworkThread network_;
+  Door door_;
+  MemoryRegister views_;
+  MasterServer server_;  // uses what is above
+};
+
+JobMaster::JobMaster(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
+
+JobMaster::~JobMaster() = default;
+
+std::uint16_t JobMaster::port() const {
+  return impl_->port();
+}
+
+MemberPlace JobMaster::give_place(std::optional<int> wish) {
+  return impl_->give_place(wish);
+}
+
+void JobMaster::lose(MemberNumber number) {
+  impl_->server().lose(number);
+}
+
+Registered JobMaster::known() {
+  return impl_->server().known();
+}
+
+void JobMaster::send_away(MemberNumber number) {
+  impl_->server().send_away(number);
+}
+
+void JobMaster::fulfil_wishes(Kill kill, Tell tell) {
+  impl_->fulfil_wishes(kill, tell);
+}
+
+bool JobMaster::is_visited() {
+  return impl_->server().is_visited();
+}
+
+}  // namespace stretto

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/membership/masters/job_of_members.h"
+#include "stretto/membership/views/view.h"
+#include "stretto/transport/hosts/hello.h"
+
+namespace stretto {
+
+/// The master of a job whose members change, all on this host, in the process that has started it: it keeps the
+/// register, and listens on the loopback address, with a thread of its own. The owner's thread alone calls.
+class JobMaster final : public JobOfMembers {
+ public:
+  struct Options {
+    Token token{};                             ///< of the job
+    std::uint16_t port = 0;                    ///< where it listens; 0: any
+    int least = 1;                             ///< members with which the job goes on
+    int most = 1;                              ///< members at a time
+    int first = 0;                             ///< the first view has as many, or those that are left; 0: `most`
+    int places = 0;                            ///< processes at a time, as many as members at least; 0: as many
+    int given = 0;                             ///< so many processes have numbers, from 0 on, and places
+    Duration wait = Duration(0);               ///< for members, where too few are left, before the job is given up
+    Duration wait_to_leave = Duration(0);      ///< the same, where members leave and too few would be left
+    std::vector<std::uint64_t> position = {};  ///< View::position before the first view
+    std::vector<std::string> program = {};     ///< JobBeside::program
+  };
+  /// Throws Failure (Errc::unavailable) where the port is taken.
+  explicit JobMaster(const Options& options);
+  ~JobMaster() override;
+  JobMaster(const JobMaster&) = delete;
+  JobMaster& operator=(const JobMaster&) = delete;
+
+  /// The port where members come.
+  std::uint16_t port() const;
+  MemberPlace give_place(std::optional<int> wish) override;
+  void lose(MemberNumber number) override;
+  Registered known() override;
+  void send_away(MemberNumber number) override;
+  void fulfil_wishes(Kill kill, Tell tell) override;
+  /// Whether processes are connected, of members or of others that look at the job.
+  bool is_visited();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

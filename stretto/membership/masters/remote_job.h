@@ -1,0 +1,67 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stretto/base/clock.h"
+#include "stretto/membership/masters/job_of_members.h"
+#include "stretto/membership/views/member_words.h"
+#include "stretto/transport/hosts/hello.h"
+
+namespace stretto {
+
+class MasterLine;
+struct MasterWords;
+struct ProcessWords;
+
+/// A job whose master is in another process of this host. A thread of its own hears that.
+class RemoteJob final : public JobOfMembers {
+ public:
+  struct Options {
+    std::string host = "127.0.0.1";  ///< address at which the master listens
+    std::uint16_t port = 0;
+    Token token{};                                      ///< of the job
+    Duration answer_within = std::chrono::seconds(10);  ///< each question, before the master counts as gone
+  };
+  /// Throws Failure (Errc::unavailable) where no master of the job answers there.
+  explicit RemoteJob(Options options);
+  ~RemoteJob() override;
+  RemoteJob(const RemoteJob&) = delete;
+  RemoteJob& operator=(const RemoteJob&) = delete;
+
+  MemberPlace give_place(std::optional<int> wish) override;
+  void lose(MemberNumber number) override;
+  Registered known() override;
+  void send_away(MemberNumber number) override;
+  void fulfil_wishes(Kill kill, Tell tell) override;
+
+  /// As of known().
+  JobBeside beside() const;
+  /// Whether there is no master any more.
+  bool is_gone() const;
+
+ private:
+  void hear(const MasterWords& words);
+  /// Says it, and waits until `answered_` has counted up.
+  void ask(const ProcessWords& words);
+  void require_master() const;
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable heard_;
+  std::uint64_t asked_ = 0, answered_ = 0;  // questions
+  Registered known_;
+  JobBeside beside_;
+  std::optional<MemberPlace> place_;  // the last that was given
+  std::string refused_;
+  std::vector<MemberNumber> to_kill_;
+  std::string gone_;                  // why there is no master any more
+  std::unique_ptr<MasterLine> line_;  // ends first
+};
+
+}  // namespace stretto
