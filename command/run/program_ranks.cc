@@ -240,6 +240,7 @@ void RunningPrograms::begin_changing_job() {
       .places = std::min(JobMemory::kMaxRanks, std::max(job_.ranks, here_) + (job_.listen ? job_.ranks : 0)),
       .wait = job_.patience.value_or(others_come ? kForAnother : Duration(0)),
       .wait_to_leave = others_come ? kForOneInPlace : Duration(0),
+      .evict = job_.evict,
       .program = program_});
   master_ = master.get();
   changing_ = std::move(master);

@@ -51,6 +51,15 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
       "With MIN:MAX: so long fewer than MIN wait for others, before the job is given up. Default 0s; 5m where "
       "others may come by --restarts or --listen.",
       [&job](std::string_view option, const std::string& text) { job.patience = parse_duration(option, text, "30s"); });
+  line.option(
+      "--evict", "TIME",
+      "With MIN:MAX: a member for which others have waited in a call for so long is excluded: the others go on, "
+      "and its process is ended, which counts as a loss. A step that takes longer is one, too; from 2s. Default: "
+      "it is waited for, and named after ten seconds.",
+      [&job](std::string_view option, const std::string& text) {
+        job.evict = parse_duration(option, text, "5s");
+        if (job.evict < std::chrono::seconds(2)) reject(option, text, "expected a time from 2s", "--evict 5s");
+      });
   describe_restarts(line, job);
   describe_grace(line, job);
   describe_tag(line, job);
@@ -90,6 +99,7 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
   require_range(job.here.has_value(), fmt::format("--here {}", job.here.value_or(0)));
   require_range(job.listen.has_value(), "--listen");
   require_range(job.patience.has_value(), "--patience");
+  require_range(job.evict > Duration::zero(), "--evict");
   if (!job.secret_file.empty() && !job.listen) {
     throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
   }

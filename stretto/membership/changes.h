@@ -45,6 +45,9 @@ class Changes {
   /// without it, and enter() throws Left then. Where too few would be left the job is given up instead. For good;
   /// again: without effect.
   virtual void leave() = 0;
+  /// This rank waits for others in a call, for a second by now, or does not any more: the master may go on without
+  /// those that it waits for. Again: without effect.
+  virtual void waits(bool does) = 0;
   /// The next batch of the job's pool, which has so many in all: its number. Nothing: there is none, unless some come
   /// back later of a member that is lost. Throws as enter().
   virtual std::optional<std::uint64_t> take(std::uint64_t batches) = 0;

@@ -23,6 +23,7 @@ namespace stretto {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr Duration kWaitsLong = std::chrono::seconds(1);           // for the members of its world, and says so then
 constexpr Duration kForTheSlowest = std::chrono::hours(24 * 365);  // the master names it, and may go on without it
 constexpr Duration kForTheOthers = std::chrono::minutes(5);        // to end, at the end of the job
 
@@ -81,6 +82,10 @@ class ChangingRank final : public SayingRankContext, public Changes {
   [[nodiscard]] bool finish() override;
   bool told_to_leave() const override { return sent_away_.load(std::memory_order_relaxed) || notice_.has_come(); }
   void leave() override;
+  void waits(bool does) override {
+    if (std::exchange(waits_, does) == does) return;
+    line_->write(ProcessWords::of(does ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));
+  }
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
  private:
@@ -114,6 +119,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
 
   const ChangingRankOptions options_;
   const LeaveNotice notice_;
+  const SteadyClock clock_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -128,6 +134,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
 
   // The application thread's.
   Look look_;
+  bool waits_ = false;                           // and has said so
   bool joining_ = false;                         // it waits for the others of a view
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<PartOfJob> part_;              // of the present world
@@ -226,8 +233,9 @@ void ChangingRank::wait(std::unique_lock<std::mutex>& lock, Done done) {
 /// Meets the other members of a view in memory that they share. Throws Stopped where that view is over before.
 std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   // The part of a world keeps it for its end, where nothing stops it.
-  const auto look = [this, epoch = view.epoch] {
+  const auto look = [this, epoch = view.epoch, began = clock_.now()] {
     if (joining_) {
+      if (clock_.now() - began >= kWaitsLong) waits(true);
       const std::lock_guard lock(mutex_);
       const auto next = member_.next();
       if (!next || next->epoch != epoch) throw Stopped{};
@@ -259,6 +267,7 @@ void ChangingRank::enter() {
       if (is_over()) throw Left("the job has ended before this process came in");
       view = *member_.next();
     }
+    waits(false);  // the master knows nothing of those that wait for this view
     std::unique_ptr<PartOfJob> part;
     try {
       part = join(view);
@@ -275,6 +284,7 @@ void ChangingRank::enter() {
     const std::lock_guard lock(mutex_);
     const auto next = member_.next();
     if (!next || next->epoch != view.epoch) continue;
+    waits(false);
     if (part_ != nullptr) old_.push_back(std::move(part_));
     part_ = std::move(part);
     engine_ = &part_->context().world().engine();

@@ -204,6 +204,43 @@ class Members(ProgramTest):
         self.assertIn("no rank has come to the job, whose members may change: was --ranks 3 meant?", result.stderr)
 
 
+class Stopped(ProgramTest):
+    """Ranks that stand still for longer than others like to wait."""
+
+    def train(self, *options, stop):
+        job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", *options, "--", LOOP, "sync", "30000"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 1 for rank in ranks_of(job)))
+        rank = ranks_of(job)[1]
+        os.kill(rank, signal.SIGSTOP)
+        time.sleep(stop)
+        try:
+            os.kill(rank, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+        printed, said = job.communicate(timeout=WATCHDOG)
+        self.assertEqual(job.returncode, 0, said)
+        members = {int(LINE.fullmatch(line)[1]) for line in printed.splitlines()}
+        self.assertEqual(len({LINE.fullmatch(line)[4] for line in printed.splitlines()}), 1, printed)
+        return members, said
+
+    def test_one_is_waited_for(self):
+        members, said = self.train("--restarts", "1", stop=4)
+        self.assertEqual(members, {0, 1, 2})
+        self.assertEqual(said, "")
+
+    def test_one_is_excluded(self):
+        members, said = self.train("--restarts", "1", "--evict", "2s", stop=9)
+        self.assertEqual(members, {0, 2, 3})
+        self.assertIn("stretto run: member 1 is excluded: the others have waited for 2s\n", said)
+        self.assertIn("rank 1 is lost: killed by SIGKILL; another process takes its place, as member 3\n", said)
+
+    def test_one_that_goes_on_after_it_was_excluded_does_nothing(self):
+        members, said = self.train("--restarts", "1", "--evict", "2s", stop=5)
+        self.assertEqual(members, {0, 2, 3})
+        self.assertIn("the others have gone on without member 1\n", said)
+
+
 class Leaving(ProgramTest):
     """Ranks that are told to leave, by SIGTERM."""
 

@@ -27,6 +27,7 @@ class JobMaster final : public JobOfMembers {
     int given = 0;                             ///< so many processes have numbers, from 0 on, and places
     Duration wait = Duration(0);               ///< for members, where too few are left, before the job is given up
     Duration wait_to_leave = Duration(0);      ///< the same, where members leave and too few would be left
+    Duration evict = Duration(0);              ///< MasterOptions::evict
     std::vector<std::uint64_t> position = {};  ///< View::position before the first view
     std::vector<std::string> program = {};     ///< JobBeside::program
   };

@@ -10,6 +10,8 @@ namespace {
 
 using Do = MasterAction::Kind;
 
+constexpr Duration kTellsLate = std::chrono::milliseconds(200);  // a member that waits
+
 std::string numbers_in_words(const std::vector<MemberNumber>& numbers) {
   std::string words = numbers.size() == 1 ? "member " : "members ";
   for (std::size_t i = 0; i < numbers.size(); ++i) words += text(i == 0 ? "" : ", ", numbers[i]);
@@ -61,6 +63,7 @@ void Master::learn(const Registered& content) {
     asked_.clear();
     reports_.clear();
     few_since_.reset();
+    waiting_since_.clear();
   }
   known_ = content;
   phase_ = content.end != JobEnd::none ? Phase::over : asked_.empty() ? Phase::watching : Phase::freezing;
@@ -152,8 +155,55 @@ void Master::leaving(MemberNumber number) {
   if (leaving_.insert(number).second) step();
 }
 
+void Master::waits(MemberNumber number, bool does) {
+  if (does) {
+    waiting_since_.try_emplace(number, now_);
+  } else {
+    waiting_since_.erase(number);
+  }
+}
+
+/// Members for which the others have waited too long, in a call, or this master for their answers. One that waits
+/// itself says so within a second, and does not stand still.
+std::vector<MemberNumber> Master::standing_still() const {
+  std::vector<MemberNumber> still;
+  const auto add_unless = [&](auto moves) {
+    for (const PlacedMember& member : view().members) {
+      if (!lost_.contains(member.number) && !moves(member.number)) still.push_back(member.number);
+    }
+  };
+  const auto is_over = [&](TimePoint since, Duration allowed) { return now_ - since >= allowed; };
+  const auto has_begun = [&](MemberNumber number) {
+    const auto found = begun_.find(number);
+    return found != begun_.end() && found->second >= view().epoch;
+  };
+  if (phase_ == Phase::freezing) {
+    if (is_over(asked_at_, options_.evict)) add_unless([&](auto number) { return reports_.contains(number); });
+  }
+  const auto long_enough = [&](const auto& waits) { return is_over(waits.second, options_.evict + kTellsLate); };
+  if (phase_ == Phase::watching && std::ranges::any_of(waiting_since_, long_enough)) {
+    const bool begins = !all_of_view(begun_);
+    add_unless([&](auto number) {
+      return waiting_since_.contains(number) || leaving_.contains(number) || (begins && has_begun(number));
+    });
+  }
+  return still;
+}
+
+void Master::evict() {
+  if (options_.evict <= Duration::zero() || !known_ || view().epoch == 0) return;
+  const std::vector<MemberNumber> still = standing_still();
+  if (still.empty() || still.size() == survivors().size()) return;
+  lost_.insert(still.begin(), still.end());
+  MasterAction words = MasterAction::of(Do::say);
+  words.words = text(numbers_in_words(still), still.size() == 1 ? " is" : " are",
+                     " excluded: the others have waited for ", to_text(options_.evict));
+  act(std::move(words));
+}
+
 void Master::tick(TimePoint now) {
   now_ = now;
+  evict();
   if (phase_ == Phase::away && now_ >= read_at_) {
     phase_ = Phase::reading;
     act(MasterAction::of(Do::read));
@@ -293,6 +343,7 @@ void Master::refuse_misfits() {
 void Master::ask() {
   refuse_misfits();
   for (const MemberNumber number : survivors()) {
+    if (asked_.empty()) asked_at_ = now_;
     if (asked_.insert(number).second) act(MasterAction::of(Do::freeze, number, view().epoch));
   }
 }

@@ -25,6 +25,8 @@ struct MasterOptions {
   std::size_t first = 64;                    ///< so many are not waited for any longer, in the first view
   Duration gather_more = Duration(0);        ///< the same, at most, once the job is under way
   Duration again = std::chrono::seconds(1);  ///< between two questions to a register that does not answer
+  /// A member that does not move while others wait in a call for so long is excluded. Zero: never.
+  Duration evict = Duration(0);
 };
 
 /// A thing that a master wants done.
@@ -37,6 +39,7 @@ struct MasterAction {
     tell,    ///< tell `to` the content of the register
     kill,    ///< the process `to`, where it is on a host of the caller's: the others go on without it
     refuse,  ///< tell `to` that it does not fit, in words
+    say,     ///< `words` to a person
   };
   Kind kind = Kind::read;
   MemberNumber to = 0;
@@ -44,7 +47,7 @@ struct MasterAction {
   JobEnd how = JobEnd::none;    ///< of an end
   Registered content = {};      ///< to tell or to commit
   BatchesApplied applied = {};  ///< of a commit: in the rounds that count, for the pool
-  std::string words = {};       ///< of a refusal; of an end: why, for a person to read
+  std::string words = {};       ///< of a refusal; of an end: why, for a person to read; to say
 
   /// One with these alone.
   static MasterAction of(Kind kind, MemberNumber to = 0, std::uint64_t epoch = 0) {
@@ -85,6 +88,8 @@ class Master {
   /// A member leaves, and nothing of it is pending. Where too few would be left, also when others have had time to
   /// come, the job is given up.
   void leaving(MemberNumber number);
+  /// A member waits in a call, for a second by then, or does not any more.
+  void waits(MemberNumber number, bool does);
   /// Time goes on.
   void tick(TimePoint now);
 
@@ -132,6 +137,8 @@ class Master {
   bool too_few_stay() const;
   bool ends_by_leaving() const;
   bool is_reason() const;
+  std::vector<MemberNumber> standing_still() const;
+  void evict();
   void be_away();
 
   MasterOptions options_;
@@ -146,6 +153,8 @@ class Master {
   std::uint64_t heard_of_ = 0;                                    // the last epoch that a member is in
   std::set<MemberNumber> asked_;                                  // to freeze, in the known epoch
   std::map<MemberNumber, ReportWords> reports_;                   // of the known epoch
+  std::map<MemberNumber, TimePoint> waiting_since_;               // in the known epoch
+  TimePoint asked_at_;                                            // members to freeze
   TimePoint came_;                                                // the last that has come
   std::optional<TimePoint> away_since_, few_since_, too_few_stay_since_;
   TimePoint read_at_;  // while away: again then

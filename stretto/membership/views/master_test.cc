@@ -290,6 +290,64 @@ TEST_F(MasterOverMemory, TakesANumberInOnce) {
   EXPECT_TRUE(told(Kind::freeze).empty());
 }
 
+TEST_F(MasterOverMemory, ExcludesWhomOthersWaitForInACall) {
+  begin_with_three({.least = 1, .most = 3, .gather = 1s, .evict = 5s});
+  const auto pass = [this](Duration until) {
+    master_->tick(TimePoint{until});
+    follow();
+  };
+  master_->waits(0, true);
+  pass(6s);
+  master_->waits(1, true);
+  pass(7s);
+  EXPECT_TRUE(told(Kind::freeze).empty());
+  pass(8s);
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1}));
+  report(0, 1), report(1, 1);
+  EXPECT_FALSE(view().has(2));
+  pass(60s);
+  EXPECT_TRUE(view().has(0)) << "nobody waits";
+}
+
+TEST_F(MasterOverMemory, ExcludesNobodyThatMovesNowAndThen) {
+  begin_with_three({.least = 1, .most = 3, .gather = 1s, .evict = 5s});
+  for (int second = 3; second < 60; second += 4) {
+    for (const MemberNumber number : {0, 1}) master_->waits(number, true);
+    master_->tick(TimePoint{std::chrono::seconds(second)});
+    follow();
+    for (const MemberNumber number : {0, 1}) master_->waits(number, false);
+  }
+  EXPECT_EQ(view().members.size(), 3u);
+  for (const MemberNumber number : {0, 1, 2}) master_->waits(number, true);
+  master_->tick(TimePoint{100s});
+  master_->tick(TimePoint{200s});
+  follow();
+  EXPECT_EQ(view().members.size(), 3u) << "all wait: it is nobody's fault";
+}
+
+TEST_F(MasterOverMemory, ExcludesWhomTheOthersWaitForToBegin) {
+  start({.least = 1, .most = 3, .gather = 1s, .evict = 5s});
+  for (const MemberNumber number : {0, 1, 2}) hello(number);
+  begun({0});
+  master_->waits(1, true);
+  master_->tick(TimePoint{4s});
+  EXPECT_TRUE(told(Kind::freeze).empty());
+  master_->tick(TimePoint{6s});
+  follow();
+  EXPECT_EQ(told(Kind::freeze), (std::vector<MemberNumber>{0, 1})) << "one has begun, and computes";
+}
+
+TEST_F(MasterOverMemory, ExcludesWhomAViewWaitsFor) {
+  begin_with_three({.least = 1, .most = 3, .gather = 1s, .evict = 5s});
+  master_->lost(0);
+  follow();
+  report(1, 1);
+  master_->tick(TimePoint{8s});
+  follow();
+  EXPECT_EQ(view().epoch, 2u) << "without the one that has not answered";
+  EXPECT_FALSE(view().has(2));
+}
+
 TEST_F(MasterOverMemory, KeepsMoreThanTheMostAsSpares) {
   begin_with_three({.least = 1, .most = 3, .gather = 1s});
   hello(5);

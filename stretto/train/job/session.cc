@@ -15,6 +15,7 @@ namespace stretto {
 namespace {
 
 /// After so long at most a line that has come up while a rank waits is told.
+constexpr Duration kWaitsLong = std::chrono::seconds(1);  // then it says so, where members change
 constexpr Duration kTellsWithin = std::chrono::seconds(1);
 
 constexpr Duration kLookAtSessionsEvery = std::chrono::milliseconds(1);  // of a rank that ends, at its other sessions
@@ -372,6 +373,7 @@ void Session::abort(const Error& why) {
 
 void Session::look() {
   if (may_leave_) say_whether_leaving();
+  if (account_ != nullptr && driver_->clock().now() - call_began_ >= kWaitsLong) changes().waits(true);
   if (!options_.look) return;
   try {
     options_.look();

@@ -241,6 +241,7 @@ class Session final : private BatchSource {
   /// Returns what `work` does; where that throws the session has failed.
   template <class Work>
   auto ends_with(Work work) {
+    const InCall in_call(*this);
     try {
       return work();
     } catch (const Failure&) {
@@ -257,6 +258,21 @@ class Session final : private BatchSource {
   }
   void fail();
   void look();
+  /// A call of the application's, in which the rank may wait for others: it says so to them after a second.
+  class InCall {
+   public:
+    explicit InCall(Session& session) : session_(session) {
+      if (session.account_ != nullptr) session.call_began_ = session.driver_->clock().now();
+    }
+    ~InCall() {
+      if (session_.account_ != nullptr) session_.changes().waits(false);
+    }
+    InCall(const InCall&) = delete;
+    InCall& operator=(const InCall&) = delete;
+
+   private:
+    Session& session_;
+  };
   bool wishes_to_leave() const;
   /// Tells the others that this rank leaves, if it does, unless a batch of it is pending.
   void say_whether_leaving();
@@ -300,6 +316,7 @@ class Session final : private BatchSource {
   std::atomic<bool> wishes_to_leave_{false};  // by wish_to_leave(), read by the application
   bool may_leave_ = false;                    // inside a call in which this rank computes no batch
   bool leaving_ = false;                      // for good
+  TimePoint call_began_;                      // where members change
   /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
   void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);
 

@@ -49,6 +49,7 @@ void Session::follow() {
   do {
     sent_before_.add(world().engine().traffic());
     changes().enter();
+    call_began_ = driver_->clock().now();
     account_->entered();
     come_in();
   } while (!begin_in_world());

@@ -47,6 +47,8 @@ std::string ProcessWords::encoded() const {
     case Kind::begun: return line_of({{"begun", epoch}});
     case Kind::done: return line_of({{"done", epoch}});
     case Kind::leaving: return line_of({{"leaving", true}});
+    case Kind::waits: return line_of({{"waits", true}});
+    case Kind::goes_on: return line_of({{"waits", false}});
     case Kind::take: return line_of({{"take", batches}});
     case Kind::come: return line_of({{"come", wish.value_or(-1)}});
     case Kind::ended: return line_of({{"ended", number}});
@@ -81,6 +83,8 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.epoch = fields.count("done");
   } else if (fields.has("leaving")) {
     words.kind = Kind::leaving;
+  } else if (fields.has("waits")) {
+    words.kind = fields.flag("waits") ? Kind::waits : Kind::goes_on;
   } else if (fields.has("take")) {
     words.kind = Kind::take;
     words.batches = fields.count("take");
@@ -98,7 +102,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.number = fields.count("send");
   } else {
     fields.fault(
-        "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'take', 'come', 'ended', 'look' and "
+        "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'waits', 'take', 'come', 'ended', 'look' and "
         "'send'");
   }
   return fields.end(std::move(words));

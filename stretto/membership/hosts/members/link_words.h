@@ -23,6 +23,8 @@ struct ProcessWords {
     begun,    ///< the world of `epoch` has begun for it
     done,     ///< it has taken the last round, in `epoch`
     leaving,  ///< nothing of it is pending
+    waits,    ///< it stands in a call, and waits for others, for a second by now
+    goes_on,  ///< it does not any more
     take,     ///< it wants the next batch of a pool of `batches`
     come,     ///< it wants a number for a process, with the place `wish`
     ended,    ///< the process of `number`, for which it wanted one

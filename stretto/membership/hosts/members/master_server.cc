@@ -217,6 +217,8 @@ void MasterServer::Impl::hear(MemberNumber number, const ProcessWords& words) {
     case ProcessWords::Kind::begun: master_.begun(number, words.epoch); break;
     case ProcessWords::Kind::done: master_.done(number, words.epoch); break;
     case ProcessWords::Kind::leaving: master_.leaving(number); break;
+    case ProcessWords::Kind::waits: master_.waits(number, true); break;
+    case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
     case ProcessWords::Kind::take: return hand_out(number, words.batches);
     default: return say(number, MasterWords::of_refusal("this is no word of a member's"));
   }
@@ -253,6 +255,7 @@ void MasterServer::Impl::carry_out(MasterAction action) {
     case MasterAction::Kind::freeze: return say(action.to, MasterWords::of_freeze(action.epoch));
     case MasterAction::Kind::tell:
       return say(action.to, {.kind = MasterWords::Kind::tell, .content = std::move(action.content)});
+    case MasterAction::Kind::say: return tell(action.words);
     case MasterAction::Kind::refuse: return say(action.to, MasterWords::of_refusal(std::move(action.words)));
     case MasterAction::Kind::kill:
       if (const auto asked = asked_.find(action.to); asked != asked_.end()) {
