@@ -15,6 +15,7 @@ import time
 import torch
 
 import stretto
+from stretto import _job
 
 SAMPLES, BATCH = 240, 4
 
@@ -41,7 +42,7 @@ class Model(torch.nn.Module):
 
 def main() -> None:
     algorithm, epochs, workers, accumulated, members = sys.argv[1], *map(int, sys.argv[2:6])
-    number = int(os.environ["STRETTO_MEMBER"].split("/")[1]) if "STRETTO_MEMBER" in os.environ else stretto.rank()
+    number = int(os.environ.get("STRETTO_MEMBER", "/0").split("/")[1])
     signals = {int(step): sent for who, sent, step in (word.split(":") for word in sys.argv[6:]) if int(who) == number}
     torch.set_num_threads(1)
     if os.environ.get("COUNTED_ON_DEVICE"):
@@ -89,7 +90,7 @@ def main() -> None:
     optimizer.finish()
     weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
     result = {
-        "number": number,
+        "number": _job.number(),
         "steps": steps,
         "epochs": seen,
         "found": found,

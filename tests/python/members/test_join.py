@@ -1,0 +1,117 @@
+"""Processes of Python that come to a running job, and go, by `stretto join` and by other launchers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import stretto
+from test_members import COUNTED, LONG, WATCHDOG, assert_counted_once
+
+STRETTO = [sys.executable, "-m", "stretto"]
+CHURN = pathlib.Path(__file__).parents[2] / "members" / "churn.py"
+EPOCHS = 60
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WATCHDOG
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def job(tmp_path: pathlib.Path, members: int) -> Iterator[tuple[str, Callable[[str], subprocess.Popen[str]]]]:
+    """A job to which all come from elsewhere; the address of its master, and how a rank of counted.py is started."""
+    running: list[subprocess.Popen[str]] = []
+    environment = {**os.environ, "STRETTO_TOKEN": f"of {tmp_path}"}
+    program = [sys.executable, str(COUNTED), "eager-quorum", str(EPOCHS), "0", "1", str(members)]
+
+    def start(*command: str, **more: str) -> subprocess.Popen[str]:
+        variables = {**environment, **more}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        running.append(subprocess.Popen(command, env=variables, **pipes))  # type: ignore[call-overload]
+        return running[-1]
+
+    master = start(*STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", "0", "--", *program)
+    assert master.stderr is not None
+    said = re.search(r"stretto join (\S+)", master.stderr.readline())
+    assert said
+
+    def start_rank(by: str) -> subprocess.Popen[str]:
+        if by == "join":
+            return start(*STRETTO, "join", said[1])
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+        return start(*torchrun, "--max-restarts", "3", *program[1:], STRETTO_REGISTER=said[1])
+
+    try:
+        yield said[1], start_rank
+        assert master.wait(WATCHDOG) == 0
+    finally:
+        for process in running:
+            process.terminate() if process.poll() is None else None
+            process.communicate(timeout=WATCHDOG)
+
+
+def lines_of(ranks: list[subprocess.Popen[str]]) -> subprocess.CompletedProcess[str]:
+    """What they have printed, together."""
+    ended = [(rank, *rank.communicate(timeout=WATCHDOG)) for rank in ranks]
+    for rank, _, said in ended:
+        assert rank.returncode == 0, said
+    return subprocess.CompletedProcess([], 0, "".join(end[1] for end in ended), "".join(end[2] for end in ended))
+
+
+def members_at(address: str, tmp_path: pathlib.Path) -> list[int]:
+    environment = {**os.environ, "STRETTO_TOKEN": f"of {tmp_path}"}
+    told = subprocess.run([*STRETTO, "members", address, "--json"], env=environment, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return [member["member"] for member in json.loads(told.stdout)["members"]]
+
+
+def rank_of(launcher: subprocess.Popen[str]) -> int:
+    """The process of Python that a launcher has started."""
+    children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    [rank] = [child for child in children if str(COUNTED) in pathlib.Path(f"/proc/{child}/cmdline").read_text()]
+    return int(rank)
+
+
+def test_ranks_come_one_after_the_other_and_one_is_sent_away(tmp_path: pathlib.Path) -> None:
+    with job(tmp_path, members=3) as (address, start_rank):
+        ranks = [start_rank("join")]
+        wait_until(lambda: members_at(address, tmp_path) == [0])
+        ranks += [start_rank("join"), start_rank("join")]
+        wait_until(lambda: members_at(address, tmp_path) == [0, 1, 2])
+        ranks[1].send_signal(signal.SIGTERM)
+        members = assert_counted_once(lines_of(ranks), EPOCHS)
+        assert len(members) == 2  # which one leaves is not known: numbers are given as they come
+
+
+def test_each_rank_has_a_torchrun_of_its_own(tmp_path: pathlib.Path) -> None:
+    with job(tmp_path, members=3) as (address, start_rank):
+        ranks = [start_rank("torchrun"), start_rank("torchrun")]
+        wait_until(lambda: members_at(address, tmp_path) == [0, 1])
+        os.kill(rank_of(ranks[1]), signal.SIGKILL)  # torchrun starts another one, which comes in
+        wait_until(lambda: 2 in members_at(address, tmp_path))
+        members = assert_counted_once(lines_of(ranks), EPOCHS)
+        assert 2 in members and len(members) == 2
+
+
+@pytest.mark.parametrize(("seed", "algorithm"), [(1, "eager-quorum")] + [(2, "sync"), (3, "eager-solo")] * LONG)
+def test_churn(seed: int, algorithm: str) -> None:
+    changes, seconds = (30, 600) if LONG else (6, 30)
+    program = [sys.executable, str(pathlib.Path(__file__).parent / "churned.py")]
+    script = pathlib.Path(stretto.__file__).parent / "bin" / "stretto"
+    options = ["--changes", str(changes), "--seconds", str(seconds), "--seed", str(seed), "--algorithm", algorithm]
+    result = subprocess.run(
+        [sys.executable, CHURN, script, *options, "--rate", "150", "--", *program], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
