@@ -47,3 +47,22 @@ def test_benchmark_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert all(len(row["values"]) == 1 for row in results)
     # Both algorithms have made steps: sleeps are not what is measured.
     assert all(row["median"] > 0 for row in results if row["what"].startswith("a step"))
+
+
+def test_the_interval_of_a_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARK.parent)
+    import no_cost
+
+    assert no_cost.interval([1.0] * 5) is None  # 2 / 2^5 is more than 5 %
+    assert no_cost.interval([6.0, 1.0, 2.0, 5.0, 3.0, 4.0]) == (1.0, 6.0)
+    assert no_cost.interval([float(value) for value in range(1, 11)]) == (2.0, 9.0)  # a table of the sign test
+    assert no_cost.interval([float(value) for value in range(1, 21)]) == (6.0, 15.0)
+
+
+def test_a_build_is_slower_where_all_of_the_interval_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARK.parent)
+    import no_cost
+
+    assert no_cost.judged([1.02, 1.03, 1.02, 1.04, 1.02, 1.05])[1]
+    assert not no_cost.judged([1.02, 1.03, 1.0, 1.04, 1.02, 1.05])[1]
+    assert not no_cost.judged([1.5] * 5)[1]  # too few to tell
