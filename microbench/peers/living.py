@@ -8,7 +8,7 @@ log-normally with that mean, or three times as long on the last rank; the same b
 framework. A loop's learning rate is the same everywhere, and tuned for none. What favours Stretto: its ranks draw
 batches of one pool, so that fast ones take more; `stretto-quorum-fixed` has fixed shares, as the others have. What
 favours local steps: no average before the end of eight of them. hivemind is made for averages every few minutes, and
-has one every 128 steps here.
+has one every 32 steps of each rank here.
 
 Prints two Markdown tables, of medians and ranges: batches applied a second, from the first step to the last end, and
 the loss over other data at the end; then lines beside plain PyTorch, processor time of the ranks (with processes that

@@ -348,7 +348,7 @@ def train_hivemind(job):
         dht=dht,  # beside
         run_id="job",  # beside
         batch_size_per_step=BATCH,  # beside
-        target_batch_size=BATCH * job.ranks * SYNC_EVERY * 16,  # beside
+        target_batch_size=BATCH * job.ranks * SYNC_EVERY * 4,  # beside
         optimizer=torch.optim.SGD(model.parameters(), job.rate, momentum=0.9),  # beside
         use_local_updates=True,  # beside
         matchmaking_time=0.5,  # beside
