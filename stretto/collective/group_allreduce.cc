@@ -39,6 +39,10 @@ class GroupAllreduce::Impl {
   /// the results of full rounds alone.
   void follow(Apply apply);
   void tell_ticket();
+  Error members_changed() const {
+    return {Errc::members_changed,
+            text("the members of the job change after round ", ticket.used(), " on rank ", rounds.engine().rank()), -1};
+  }
 };
 
 namespace {
@@ -98,7 +102,8 @@ void GroupAllreduce::publish(Contribution& contribution, const DepositInfo& info
                         .samples = info.samples,
                         .oldest_base = base,
                         .sum_of_bases = base * info.batches,
-                        .times = {.computed = static_cast<float>(seconds(info.computed)),
+                        .times = {.batches = static_cast<std::uint16_t>(std::min<std::uint64_t>(info.batches, 65'535)),
+                                  .computed = static_cast<float>(seconds(info.computed)),
                                   .waited = static_cast<float>(seconds(info.waited))}};
   Contribution& model = *std::exchange(my.filling, nullptr);
   if (my.rounds.options().moves != nullptr && my.rounds.versions() > 0) {
@@ -171,6 +176,7 @@ void GroupAllreduce::Impl::follow(Apply apply) {
 Result<GroupAllreduce::Progress> GroupAllreduce::try_exchange(Apply apply) {
   Impl& my = *impl_;
   if (my.draining) throw UsageError("exchange() after drain(): this rank has said that it has no more batches");
+  if (my.rounds.engine().frozen()) return my.members_changed();
   if (my.rounds.versions() == 0 && !defect(Defect::group_no_initial)) {
     throw UsageError("exchange() before the first publish(): expected the initial model to stand");
   }
@@ -206,6 +212,7 @@ void GroupAllreduce::drain() {
 
 Result<GroupAllreduce::Progress> GroupAllreduce::try_finish(Apply apply) {
   Impl& my = *impl_;
+  if (my.rounds.engine().frozen()) return my.members_changed();
   if (my.rounds.failed()) return *my.rounds.failure();
   if (!my.draining) throw UsageError("finish() before drain(): expected the last model to be published in between");
   // Read before the results, so that all are taken once this says so.
@@ -227,7 +234,7 @@ Result<int> GroupAllreduce::exchange(Driver& driver, TimePoint deadline, Apply a
     if (!progress) return progress.error();
     if (*progress == Progress::done) return my.taken;
     const auto over = [&] {
-      if (my.rounds.failed()) return true;
+      if (my.rounds.failed() || my.rounds.engine().frozen()) return true;
       return my.unsettled != nullptr ? my.rounds.may_settle() : my.rounds.complete() > my.ticket.next();
     };
     if (!driver.wait(over, deadline, Driver::Looking::first, my.rounds.signal())) {
@@ -246,7 +253,8 @@ Result<int> GroupAllreduce::finish(Driver& driver, TimePoint deadline, Apply app
     if (*progress == Progress::done) return my.taken;
     const auto moved = [&] {
       const std::optional<Round> full = my.rounds.full_to_come();
-      return my.rounds.complete() > before || (full && full != my.came) || my.rounds.over() || my.rounds.failed();
+      return my.rounds.complete() > before || (full && full != my.came) || my.rounds.over() || my.rounds.failed() ||
+             my.rounds.engine().frozen();
     };
     if (!driver.wait(moved, deadline, Driver::Looking::first, my.rounds.signal())) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};

@@ -64,7 +64,8 @@ class GroupAllreduce final : public Collective {
   /// and then `apply` has to publish() what stands from now on. With GroupOptions::moves it passes on what stands,
   /// where that is not what this rank has published, and `apply` publishes nothing. Returns how many were passed on, 0
   /// or 1, or Errc::timeout naming the round and the ranks that are missing (call again to resume), Errc::aborted,
-  /// Errc::lost_peer. Throws UsageError after drain(), and before the first publish().
+  /// Errc::lost_peer, and once the engine is frozen (Engine::freeze()) Errc::members_changed. Throws UsageError after
+  /// drain(), and before the first publish().
   Result<int> exchange(Driver& driver, TimePoint deadline, Apply apply);
 
   /// No more batches here: neither arrives at a group round nor starts one from now on. The model as it is now is to be

@@ -76,7 +76,7 @@ void check_members(const RunPlan& plan, const TaskFacts& facts) {
   require(o.least <= o.ranks, "ranks", range, "MIN:MAX, of which the first is not above the second, as in 2:8");
   require(o.ranks <= RoundHeader::kMaxNamedRanks, "ranks", range,
           text("at most ", RoundHeader::kMaxNamedRanks, ": headers name who has brought what").c_str());
-  require_carried(text("ranks ", range), plan.algorithm, o.algorithm_options, o.sync_every);
+  require_goes_on(text("ranks ", range), plan.algorithm, o.algorithm_options, o.sync_every);
   if (facts.sums_in_passes && !o.no_gradients) refuse(facts.name, "a model that does not sum over ranks in each pass");
   if (o.delivery != "every") refuse("delivery latest", "every: replicas that have parted cannot take over from others");
   if (o.data != "shared") refuse("data " + o.data, "shared: the batches of a lost rank are computed by others");

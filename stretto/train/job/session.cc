@@ -49,7 +49,7 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
     return;
   }
   // In a world of others the recipe is made when this rank has what they have, in the order in which they make theirs.
-  account_ = std::make_unique<MemberAccount>(changes(), listener);
+  account_ = std::make_unique<MemberAccount>(changes(), listener, options_.recipe->across_worlds);
   alone_ = std::make_unique<WorldOfOne>();
   recipe_ = make_recipe(alone_->world());
 }
@@ -74,20 +74,25 @@ Session::~Session() {
   if (meeting_->interrupted()) world().keep(meeting_);
 }
 
-std::unique_ptr<Recipe> Session::make_recipe(World& world) {
+RecipeContext Session::recipe_context(World& world) {
   RoundListener& listener = account_ != nullptr ? *account_ : listener_;
   RecipeContext context{replica_, world.engine(), *meeting_, listener, options_.recipe_options};
   if (account_ != nullptr) {
     RecipeOptions& options = context.options;
     options.members_change = true;
-    options.rounds_before = account_->has_begun() && of_this_world_ ? account_->handed() : changes().view().complete;
+    const bool goes_on = averages() || (account_->has_begun() && of_this_world_);
+    options.rounds_before = goes_on ? account_->handed() : changes().view().complete;
     options.batches_before += account_->batches();
     options.policy = options_.policy_of(world.size());
     options.seats = std::min(options.seats, world.size());
     options.places = changes().most();
     options.place = changes().place();
   }
-  return options_.recipe->make(context);
+  return context;
+}
+
+std::unique_ptr<Recipe> Session::make_recipe(World& world) {
+  return options_.recipe->make(recipe_context(world));
 }
 
 void Session::begin(std::vector<Fingerprint> fingerprints) {
@@ -163,12 +168,18 @@ void Session::sum_for(ModelCollectives& sums) {
 
 void Session::begin_step(std::uint64_t samples, Duration waited) {
   require_no_failure("begin_step");
+  if (averages()) {
+    if (!account_->pending()) since_full_ = {.batches = 0, .samples = 0};
+    step_samples_ = samples;
+    since_full_.waited += waited;
+  }
   recipe_->begin_step(samples, waited);
   in_step_ = true;
 }
 
 void Session::set_samples(std::uint64_t samples) {
   require_no_failure("set_samples");
+  step_samples_ = samples;
   recipe_->set_samples(samples);
 }
 
@@ -185,6 +196,8 @@ void Session::set_batches(std::uint64_t batches) {
 void Session::deposit(Duration computed) {
   require_no_failure("deposit");
   recipe_->deposit(computed);
+  since_full_.samples += step_samples_;
+  since_full_.computed += computed;
   if (account_ != nullptr) account_->deposited(std::exchange(step_batches_, 1));
   in_step_ = false;
 }
@@ -374,6 +387,7 @@ void Session::abort(const Error& why) {
 void Session::look() {
   if (may_leave_) say_whether_leaving();
   if (account_ != nullptr && driver_->clock().now() - call_began_ >= kWaitsLong) changes().waits(true);
+  if (averages() && changes().changing()) throw Failure({Errc::members_changed, "the members of the job change", -1});
   if (!options_.look) return;
   try {
     options_.look();
@@ -394,6 +408,15 @@ void Session::require_no_failure(const char* call) const {
   if (failed()) throw UsageError(text(call, "() after a failure: this session is over; expected abort() or nothing"));
 }
 
+Result<int> Session::unless_thrown(FunctionRef<Result<int>(TimePoint)> call, TimePoint deadline) {
+  try {
+    return call(deadline);
+  } catch (const Failure& failure) {
+    if (!averages() || !tells_of_change(failure.error())) throw;
+    return failure.error();
+  }
+}
+
 bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after) {
   return ends_with([&] {
     TimePoint silent_until = driver_->deadline(options_.silence);
@@ -401,18 +424,20 @@ bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after
     for (;;) {
       TimePoint deadline = silent_until;
       if (recipe_->ordered() != nullptr) deadline = std::min(deadline, driver_->deadline(kTellsWithin));
-      const Result<int> rounds = call(deadline);
+      const Result<int> rounds = unless_thrown(call, deadline);
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
       if (rounds && (account_ == nullptr || !meeting_->interrupted())) return true;
       if (rounds) {
         over = true;
-        continue;  // the engine is frozen: takes what else counts
+        if (!averages()) continue;  // the engine is frozen: takes what else counts
       }
-      if (rounds.error().code == Errc::members_changed && account_ != nullptr) {
+      const bool changed =
+          rounds || rounds.error().code == Errc::members_changed || (averages() && tells_of_change(rounds.error()));
+      if (changed && account_ != nullptr) {
         follow();
-        if (after == AfterChange::not_again || over) return after == AfterChange::again;
+        if (after == AfterChange::not_again || over || averages()) return after == AfterChange::again;
         silent_until = driver_->deadline(options_.silence);
         continue;
       }

@@ -201,8 +201,8 @@ class Session final : private BatchSource {
  private:
   /// This rank's algorithm in a world, the present one or that of one.
   std::unique_ptr<Recipe> make_recipe(World& world);
-  /// Whether a call has failed since members change: the others may see that one has gone before the master says so.
-  bool is_change(const Error& error) const;
+  /// Whether a call has failed since members change.
+  bool is_change(const Error& error) const { return account_ != nullptr && tells_of_change(error); }
   /// abort() for what ends this rank alone, unless the others go on without it.
   void stop_others(const Error& why);
   /// Compares what has to be the same on every rank.
@@ -230,6 +230,17 @@ class Session final : private BatchSource {
   void give_state(int from, bool mine);
   /// Ranks that lack rounds get them.
   void fetch();
+  /// Whether models are averaged where members change, and not carried.
+  bool averages() const { return account_ != nullptr && options_.recipe->across_worlds == AcrossWorlds::averaged; }
+  /// In the place of fetch() where models are averaged: ranks that lack the last full round take over the model of one
+  /// that has it. They have made no step since they handed their own over for that round.
+  void take_over();
+  /// Then: a full average of the models of those ranks that weigh, the first round of a world, unless none does.
+  void average(const std::vector<bool>& weigh);
+  /// What a recipe in this world is told.
+  RecipeContext recipe_context(World& world);
+  /// Returns what `call` does; where models are averaged, and it throws since members change, that error.
+  Result<int> unless_thrown(FunctionRef<Result<int>(TimePoint)> call, TimePoint deadline);
   /// Sees to the sums that the model needs while it computes.
   void sum_for(ModelCollectives& sums);
   /// Waits for the weights of a bucket.
@@ -308,9 +319,12 @@ class Session final : private BatchSource {
   std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
   std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long
   std::uint64_t step_batches_ = 1;                // of the step under way
+  std::uint64_t step_samples_ = 0;                // the same
   std::optional<Round> left_unbegun_;             // the fewest rounds before a world that was left before it began
   Traffic sent_before_;                           // in the worlds before
   bool of_this_world_ = true;                     // recipe_ is
+  bool weighs_ = false;     // its model has been averaged with the others since it took over another rank's, or begun
+  DepositInfo since_full_;  // what it has handed over since the last full round, where models are averaged
   bool catches_up_ = false;
   std::uint64_t meetings_ = 0;                // by meet(), and their ends by part(): odd where all ranks have met
   std::atomic<bool> wishes_to_leave_{false};  // by wish_to_leave(), read by the application

@@ -7,6 +7,7 @@
 #include "stretto/base/error.h"
 #include "stretto/membership/changes.h"
 #include "stretto/train/job/session.h"
+#include "stretto/train/recipes/full_rounds.h"
 
 // How a session goes from world to world (docs/protocol.md, rules 12 to 15), and what all ranks do together in one.
 
@@ -24,6 +25,16 @@ MeetingOptions meeting_options(const SessionOptions& options) {
   }
   if (options.tell) meeting.tell = [tell = options.tell](const std::string& line) { tell(0, line); };
   return meeting;
+}
+
+/// By rank, whether its model is in the average at the beginning of the world: where it holds all rounds before, and
+/// has `said` that its model weighs.
+std::vector<bool> who_weighs(const View& view, const std::vector<Meeting::Numbers>& said) {
+  std::vector<bool> weigh;
+  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
+    weigh.push_back(view.members[rank].held == static_cast<RoundsHeld>(view.complete) && said[rank][1] != 0);
+  }
+  return weigh;
 }
 
 }  // namespace
@@ -51,6 +62,7 @@ void Session::follow() {
     changes().enter();
     call_began_ = driver_->clock().now();
     account_->entered();
+    if (averages() && of_this_world_) recipe_->stand_still();
     come_in();
   } while (!begin_in_world());
 }
@@ -59,17 +71,18 @@ bool Session::begin_in_world() {
   const Round before = changes().view().complete;
   std::unique_ptr<Recipe> next;
   try {
-    const auto meetings = meeting_->gather(*driver_, {meetings_});
+    const auto said = meeting_->gather(*driver_, {meetings_, weighs_ ? 1u : 0u});
     learn();
-    fetch();
-    end_meetings(meetings);
+    averages() ? take_over() : fetch();
+    end_meetings(said);
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
                   " rounds in a world after ", before);
+    if (averages()) average(who_weighs(changes().view(), said));
     if (!of_this_world_) {
       next = make_recipe(world());
       // Deposits put into a world that was left before it began are in its first round, where that counts.
       const bool counted = left_unbegun_ && *left_unbegun_ < before;
-      if (account_->has_begun() && !counted) {
+      if (account_->has_begun() && !counted && !averages()) {
         next->carried_sums()->carried().put_in(recipe_->carried_sums()->carried().take_out(before));
       }
     }
@@ -80,11 +93,12 @@ bool Session::begin_in_world() {
     return false;
   }
   if (next != nullptr) {
-    next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    if (!averages()) next->carried_sums()->go_on_from(*recipe_->carried_sums());
     recipe_.swap(next);
     replica_.detach();  // from memory of the world before
   }
-  account_->begun(*recipe_->carried_sums());
+  weighs_ = true;
+  account_->begun(recipe_->carried_sums());
   next.reset();  // of a world before: from now on nobody asks what it holds
   alone_.reset();
   of_this_world_ = true;
@@ -100,13 +114,10 @@ bool Session::begin_in_world() {
 }
 
 void Session::take_what_is_complete() {
+  if (averages()) return;
   while (!changes().changing()) driver_->wait([] { return false; }, driver_->deadline(kLooksAtChangeEvery));
   while (recipe_->advance(*driver_, driver_->clock().now())) {  // which takes all, and then fails
   }
-}
-
-bool Session::is_change(const Error& error) const {
-  return error.code == Errc::members_changed || (account_ != nullptr && error.code == Errc::lost_peer);
 }
 
 void Session::learn() {
@@ -121,10 +132,10 @@ void Session::learn() {
   const std::string account = meeting_->broadcast_text(
       *driver_, [this] { return account_->text(); }, from);
   const std::string beside = meeting_->broadcast_text(
-      *driver_, [this] { return recipe_->carried_sums()->model_beside(); }, from);
+      *driver_, [this] { return averages() ? account_->last_round() : recipe_->carried_sums()->model_beside(); }, from);
   if (mine) {
-    recipe_->carried_sums()->take_over(beside);
-    account_->learned(account);
+    if (!averages()) recipe_->carried_sums()->take_over(beside);
+    account_->learned(account, averages() ? beside : std::string());
   }
   give_state(from, mine);
 }
@@ -157,6 +168,55 @@ void Session::fetch() {
     catches_up_ = false;
     fetched_.emplace(round, std::move(result));
   }
+}
+
+void Session::take_over() {
+  const View& view = changes().view();
+  const auto lacks = [&](const PlacedMember& member) {
+    return member.held != kNoModel && member.held < static_cast<RoundsHeld>(view.complete);
+  };
+  if (std::ranges::none_of(view.members, lacks)) return;
+  const int from = holder();
+  const bool mine = lacks(view.members[static_cast<std::size_t>(rank())]);
+  const std::string last = meeting_->broadcast_text(
+      *driver_, [this] { return account_->last_round(); }, from);
+  const auto hear = [&](auto say) { with_decoded(last, [&](const RoundResult& round) { say(round); }).or_throw(); };
+  const auto takes = [&] {
+    if (!mine) return false;
+    weighs_ = false;  // the model of another rank weighs in the average already
+    hear([&](const RoundResult& round) {
+      STRETTO_CHECK(round.round + 1 == view.complete, "round ", round.round, " is not the last before ", view.complete);
+      account_->before(round);
+    });
+    return true;
+  };
+  meeting_->broadcast_weights(*driver_, from, takes);
+  if (!mine) return;
+  catches_up_ = true;
+  hear([&](const RoundResult& round) { account_->after(round); });
+  catches_up_ = false;
+}
+
+void Session::average(const std::vector<bool>& weigh) {
+  if (std::ranges::count(weigh, true) == 0) return;
+  RecipeContext context = recipe_context(world());
+  context.options.normalize = Normalize::ranks;  // each model once
+  ModelAverage average(context, FullRounds::StepCount::none, options_.recipe->averages_momentum);
+  meeting_->let_weigh(weigh);
+  if (weigh[static_cast<std::size_t>(rank())]) {
+    since_full_.batches = account_->num_pending();
+    average.note_before(since_full_);
+    average.hand_over();
+  }
+  for (;;) {
+    const Result<int> done = average.finish(*driver_, driver_->deadline(options_.silence));
+    if (done) break;
+    if (done.error().code != Errc::timeout) throw Failure(done.error());
+    if (options_.tell) options_.tell(account_->handed(), done.error().message);
+  }
+  meeting_->let_weigh({});
+  weighs_ = true;
+  if (meeting_->interrupted()) throw Failure({Errc::members_changed, "the members of the job change", -1});
 }
 
 Traffic Session::traffic() const {
@@ -239,9 +299,9 @@ void Session::begin_again(std::uint64_t batches_before) {
   if (account_ != nullptr) {
     // What the rank holds is asked for at any time: the recipe that knows it stays until another one does.
     std::unique_ptr<Recipe> next = make_recipe(world());
-    next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    if (!averages()) next->carried_sums()->go_on_from(*recipe_->carried_sums());
     recipe_.swap(next);
-    account_->begun(*recipe_->carried_sums());
+    account_->begun(recipe_->carried_sums());
   } else {
     const std::string state = recipe_->state();
     options_.recipe_options.batches_before = batches_before;
@@ -266,7 +326,8 @@ bool Session::wishes_to_leave() const {
 void Session::say_whether_leaving() {
   leaving_ |= wishes_to_leave();
   // Before it has begun in this world it says nothing: deposits may be on their way from the one before.
-  if (leaving_ && of_this_world_ && !account_->pending()) changes().leave();
+  // Where models are averaged what is pending is in the average at the beginning of the next.
+  if (leaving_ && of_this_world_ && (averages() || !account_->pending())) changes().leave();
 }
 
 void Session::leave_if_wished() {

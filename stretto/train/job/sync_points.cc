@@ -30,6 +30,9 @@ bool SyncPoints::due(const RoundResult& result) {
   if (context_.session.catches_up() || context_.session.meeting().interrupted()) return false;
   if (result.policy.kind != Policy::Kind::full) return false;
   if (context_.plan.algorithm.policy.kind != Policy::Kind::full) return true;  // it is full for no other reason
+  const bool averaged = context_.plan.algorithm.recipe->across_worlds == AcrossWorlds::averaged;
+  if (context_.changes != nullptr && averaged && compared_in_ != epoch())
+    return true;  // in its first round, an average
   if (compare_every_ == 0) return false;
   // Of ranks that have met in the world before some may not know it: in each world all meet at its first round.
   if (compared_in_ != epoch()) return true;

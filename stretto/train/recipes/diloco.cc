@@ -344,7 +344,7 @@ class Diloco final : public Recipe, private CarriedSums {
 
   void apply(Driver& driver, const RoundResult& result) {
     move(result);
-    if (result.policy.kind == Policy::Kind::full && !result.empty()) average_state(driver);
+    if (result.policy.kind == Policy::Kind::full && !result.empty()) state_.run(driver);
     count(result);
   }
 
@@ -356,14 +356,6 @@ class Diloco final : public Recipe, private CarriedSums {
   void count(const RoundResult& result) {
     batches_ += result.header->batches;
     context_.listener.after(result);
-  }
-
-  void average_state(Driver& driver) {
-    try {
-      state_.run(driver);
-    } catch (const Failure& failure) {
-      if (failure.error().code != Errc::members_changed) throw;  // else ranks meet again at the next full round
-    }
   }
 
   const RecipeContext context_;

@@ -9,7 +9,7 @@
 namespace stretto {
 namespace {
 
-FullRounds::Cargo models_of(const RecipeContext& context) {
+FullRounds::Cargo models_of(const RecipeContext& context, bool momentum) {
   Replica& replica = context.replica;
   check_weights(context.options.normalize, replica.parameter_buckets());
   const bool weighted = context.options.normalize == Normalize::samples;
@@ -20,8 +20,8 @@ FullRounds::Cargo models_of(const RecipeContext& context) {
       scale(replica.parameter_buckets()[b].type, mine.bucket(bucket), replica.parameters(bucket), weight);
     }
   };
-  const auto unload = [&replica, weighted, state = StateAverage(context)](Driver& driver,
-                                                                          const RoundResult& result) mutable {
+  const auto unload = [&replica, weighted, state = StateAverage(context, momentum)](Driver& driver,
+                                                                                    const RoundResult& result) mutable {
     const double divisor =
         weighted ? static_cast<double>(result.header->samples) : static_cast<double>(result.header->contributors());
     // Without a sample no rank has moved its model since the last round: they are still alike.
@@ -42,11 +42,13 @@ std::uint64_t own_steps(std::uint64_t full_every, int ranks) {
 
 PartialOptions rounds_of_all(const RecipeOptions& options) {
   return {.policy = Policy::full(),
-          .max_lag = options.max_lag,
+          .max_lag = options.members_change ? 1 : options.max_lag,  // results are not carried
           .order = SumOrder::fixed,
           .seed = options.seed,
           .batches_before = options.batches_before,
-          .seats = options.seats};
+          .seats = options.seats,
+          .members_change = options.members_change,
+          .rounds_before = options.rounds_before};
 }
 
 namespace {
@@ -131,12 +133,17 @@ void FullRounds::apply(Driver& driver, const RoundResult& result) {
 
 StateAverage::StateAverage(const RecipeContext& context, bool momentum)
     : meeting_(context.meeting),
+      members_change_(context.options.members_change),
       momentum_(context.options.algorithm.word("average-momentum", momentum ? "yes" : "no") == "yes"),
       statistics_(context.options.algorithm.word("average-statistics", "end") == "full") {}
 
 void StateAverage::run(Driver& driver) {
-  if (momentum_) meeting_.average_optimizer(driver);
-  if (statistics_) meeting_.average_buffers(driver);
+  try {
+    if (momentum_) meeting_.average_optimizer(driver);
+    if (statistics_) meeting_.average_buffers(driver);
+  } catch (const Failure& failure) {
+    if (!members_change_ || !tells_of_change(failure.error())) throw;
+  }
 }
 
 void check_state_average(const RecipeOptions& options, bool meet_before_the_end, std::string_view expected) {
@@ -149,8 +156,8 @@ void check_state_average(const RecipeOptions& options, bool meet_before_the_end,
   if (options.algorithm.word("average-statistics", "end") == "full") refuse("average-statistics", "full");
 }
 
-ModelAverage::ModelAverage(const RecipeContext& context, StepCount step_count)
-    : FullRounds(context, models_of(context), step_count) {}
+ModelAverage::ModelAverage(const RecipeContext& context, StepCount step_count, bool momentum)
+    : FullRounds(context, models_of(context, momentum), step_count) {}
 
 std::optional<std::string> end_own_backward(Replica& replica) {
   replica.end_backward();

@@ -38,6 +38,8 @@ class FullRounds {
 
   /// The rank has taken a step of its own, over `samples` samples, which took so long to compute after it had waited.
   void note_step(std::uint64_t samples, Duration computed, Duration waited);
+  /// The rank has taken such steps in a world before, which are in no round yet.
+  void note_before(const DepositInfo& steps) { since_ = steps; }
   /// The rank has passed a step, before which it had waited so long.
   void note_pass(Duration waited);
   /// Steps of this rank since its last hand_over(), with those it has passed.
@@ -85,11 +87,13 @@ class StateAverage {
   explicit StateAverage(const RecipeContext& context, bool momentum = false);
 
   /// Inside the function that applies a round whose policy is full and that is not empty: on every rank, each of which
-  /// waits for all. Throws Failure.
+  /// waits for all. Throws Failure. Where members of the job change meanwhile it is cut off, and returns: ranks meet
+  /// again at the next full round.
   void run(Driver& driver);
 
  private:
   Meeting& meeting_;
+  const bool members_change_;
   const bool momentum_;
   const bool statistics_;
 };
@@ -108,8 +112,8 @@ void check_state_average(const RecipeOptions& options, bool meet_before_the_end,
 /// Optimizer states and buffers as StateAverage says.
 class ModelAverage final : public FullRounds {
  public:
-  /// Throws as FullRounds.
-  explicit ModelAverage(const RecipeContext& context, StepCount step_count = StepCount::none);
+  /// Throws as FullRounds. `momentum`: as of StateAverage.
+  explicit ModelAverage(const RecipeContext& context, StepCount step_count = StepCount::none, bool momentum = false);
 };
 
 /// Ends the backward pass of a rank that moves its own weights. Returns the first gradient that is not finite.

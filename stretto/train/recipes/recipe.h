@@ -50,6 +50,13 @@ class RoundListener {
 /// The H of algorithms in which all ranks meet at the end alone, unless told otherwise.
 inline constexpr std::uint64_t kMeetsAtTheEnd = 1'000'000'000;
 
+/// How an algorithm goes on where members of the job change.
+enum class AcrossWorlds : std::uint8_t {
+  refused,   ///< it does not
+  carried,   ///< Recipe::carried_sums(): its rounds go on, and what is in flight
+  averaged,  ///< what is in flight is dropped, and each world begins with a full average of the models
+};
+
 /// Options of a recipe, the same on every rank; DistributedOptions says more of those they share.
 struct RecipeOptions {
   Policy policy;                           ///< who may start a round, where the algorithm leaves it open
@@ -140,6 +147,12 @@ class CarriedSums {
   virtual void take_over(const std::string& /*model_beside*/) {}
 };
 
+/// Whether the error of a call that waits for others says that members of the job change, where they may: a rank may
+/// see that another one is gone before the master says so.
+inline bool tells_of_change(const Error& error) {
+  return error.code == Errc::members_changed || error.code == Errc::lost_peer;
+}
+
 class OrderedGradients;
 
 /// An algorithm: what is averaged, through which collectives, and when. One rank's part of it; made with the same
@@ -210,6 +223,9 @@ class Recipe {
   /// So many batches had been applied when the checkpoint was written that this rank goes on from; before the first
   /// step. For those who learn it after they have made the recipe: else RecipeOptions::batches_before.
   virtual void go_on_after(std::uint64_t /*batches*/) {}
+  /// Where members of the job change, and models are averaged then (AcrossWorlds::averaged): the engine steps no more.
+  /// From now on the replica's weights have all steps of this rank's own; nothing but the destructor is called then.
+  virtual void stand_still() {}
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
 

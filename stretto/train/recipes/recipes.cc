@@ -30,28 +30,30 @@ constexpr std::string_view kSyncOptions[] = {"ordering",        "cycle-time",   
 
 constexpr RecipeInfo kRecipes[] = {
     {"sync", "", "gradients of all ranks, averaged in every step: everybody waits for the slowest", "partitioned",
-     sync_policy, make_sync, sync_shape, false, 0, kSyncOptions, check_sync, true},
+     sync_policy, make_sync, sync_shape, false, 0, kSyncOptions, check_sync, AcrossWorlds::carried},
     {"eager-solo", "", "gradients of whoever has come when the first one comes: nobody waits", "shared", solo_policy,
-     make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
+     make_eager, eager_shape, false, 0, kEagerOptions, check_eager, AcrossWorlds::carried},
     {"eager-majority", "", "gradients of whoever has come when one rank, drawn for the round, comes (the paper's)",
-     "shared", majority_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
+     "shared", majority_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, AcrossWorlds::carried},
     {"eager-quorum", "[:Q]", "gradients of whoever has come when Q ranks have; Q = half of them by default", "shared",
-     quorum_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
+     quorum_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, AcrossWorlds::carried},
     {"eager-deadline", ":Q,TIME", "gradients of all ranks, or of Q once TIME (or \"adaptive\") has passed", "shared",
-     deadline_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, true},
+     deadline_policy, make_eager, eager_shape, false, 0, kEagerOptions, check_eager, AcrossWorlds::carried},
     {"wagma", "[:S]",
      "models, averaged in groups of S ranks, others in each round; nobody waits but every --tau rounds", "partitioned",
-     wagma_policy, make_wagma, wagma_shape, true, 0, kWagmaOptions, check_wagma, false, true},
+     wagma_policy, make_wagma, wagma_shape, true, 0, kWagmaOptions, check_wagma, AcrossWorlds::averaged, true},
     {"wagma-quorum", "[:S]", "the same once half of the ranks have come; a late rank keeps all of its steps", "shared",
-     wagma_policy, make_wagma_quorum, wagma_quorum_shape, true, 0, kWagmaOptions, check_wagma_quorum, false, true},
+     wagma_policy, make_wagma_quorum, wagma_quorum_shape, true, 0, kWagmaOptions, check_wagma_quorum,
+     AcrossWorlds::averaged, true, false, true},
     {"local", "[:POLICY]",
      "models, averaged every --sync-every steps of their own (local SGD); POLICY: over the ranks that have come, as in "
      "local:quorum:4",
-     "partitioned", phase_policy, make_local, local_shape, true, 8, kLocalOptions, check_local, true},
+     "partitioned", phase_policy, make_local, local_shape, true, 8, kLocalOptions, check_local, AcrossWorlds::carried},
     {"diloco", "[:POLICY]",
      "--sync-every own steps, then one outer step of all with Nesterov's momentum; POLICY: with those that have come, "
      "as in diloco:quorum:4",
-     "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco, true},
+     "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco,
+     AcrossWorlds::carried},
 };
 
 constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";
@@ -161,20 +163,21 @@ Policy policy_among(const Algorithm& algorithm, bool quorum_given, int ranks) {
   return policy;
 }
 
-void require_carried(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
+void require_goes_on(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
                      std::uint64_t sync_every) {
   const auto refuse = [&begin](const std::string& what, const std::string& expected) {
     throw UsageError(text(begin, " with ", what, ": expected ", expected));
   };
-  if (!algorithm.recipe->carried) {
+  if (algorithm.recipe->across_worlds == AcrossWorlds::refused) {
     const std::string argument = algorithm.argument.empty() ? "" : ":" + algorithm.argument;
     refuse(text("algorithm '", algorithm.recipe->name, argument, "'"),
-           "one whose rounds go on where members change: sync, an eager one, local or diloco");
+           "one that goes on where members change: sync, an eager one, local, diloco or wagma");
   }
   const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
   if (algorithm.recipe->local_steps != 0 && sync_every > most) {
     refuse(text("sync-every ", sync_every), text("at most ", most, ", since rounds count the batches of each rank"));
   }
+  if (options.count("tau", 1) > most) refuse(text("tau ", options.count("tau", 1)), text("at most ", most));
   if (options.given("ordering")) refuse("an ordering", "none: it is agreed upon among all ranks");
   if (options.word("rounds", "one") != "one") refuse("rounds per-bucket", "rounds of all buckets");
 }

@@ -35,10 +35,11 @@ struct RecipeInfo {
   /// Whether the options fit each other and the number of ranks, before any rank starts: throws UsageError. May be
   /// null.
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
-  /// Whether its rounds go on where members of the job change (Recipe::carried_sums()), with options that let them.
-  bool carried = false;
-  bool parts_ranks = false;  ///< a rank may be ahead of another although the policy is full
-  bool draws = false;        ///< from RecipeOptions::seed, under any policy
+  /// Where members of the job change, with options that let it go on.
+  AcrossWorlds across_worlds = AcrossWorlds::refused;
+  bool parts_ranks = false;        ///< a rank may be ahead of another although the policy is full
+  bool draws = false;              ///< from RecipeOptions::seed, under any policy
+  bool averages_momentum = false;  ///< its full rounds do, unless average-momentum says otherwise
   /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names
   /// to `options`.
   std::span<const AlgorithmOption> own_options = {};
@@ -87,7 +88,7 @@ Algorithm parse_algorithm(const std::string& text, int ranks, int quorum = 0);
 Policy policy_among(const Algorithm& algorithm, bool quorum_given, int ranks);
 /// Throws UsageError, which begins with `begin`, for what does not go on where members of the job change: an algorithm,
 /// its options, or `sync_every` own steps (0: as the algorithm has it).
-void require_carried(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
+void require_goes_on(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
                      std::uint64_t sync_every);
 
 }  // namespace stretto

@@ -50,6 +50,7 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
   Choices choices;
   GroupOptions& groups = choices.groups;
   groups.group_size = ranks == 1 ? 1 : parse_group_size(options.argument);
+  if (options.members_change) groups.group_size = std::min(groups.group_size, ranks);
   if (groups.group_size > ranks) {
     throw UsageError(
         text("group size ", groups.group_size, ": expected a number from 2 to ", ranks, ", the number of ranks"));
@@ -57,6 +58,7 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
   groups.full_every = said.count("tau", kDefaultTau);
   groups.order = said.word("group-order", "dynamic") == "fixed" ? GroupOrder::fixed : GroupOrder::dynamic;
   groups.quorum = static_cast<int>(said.count("group-quorum", paper ? 0 : static_cast<std::uint64_t>(ranks + 1) / 2));
+  if (options.members_change) groups.quorum = std::min(groups.quorum, ranks);
   if (groups.quorum > ranks) {
     throw UsageError(
         text("group-quorum ", groups.quorum, ": expected a number from 0 to ", ranks, ", the number of ranks"));
@@ -138,7 +140,7 @@ class Wagma final : public Recipe {
   }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override { return {collective_}; }
-  Round rounds() const override { return collective_->handed(); }
+  Round rounds() const override { return context_.options.rounds_before + collective_->handed(); }
   RecipeMemory memory() const override {
     return {collective_->memory_bytes(),
             text(collective_->num_models(), " models, and ", collective_->num_sums(), " sums")};
@@ -223,8 +225,17 @@ class Wagma final : public Recipe {
       if (!moves() && (choices_.publish_after || drained_)) publish();
       return;
     }
-    const RoundResult round{
-        .round = result.round, .policy = Policy::full(), .header = result.header, .buckets = result.sum, .passed = {}};
+    const Round before = context_.options.rounds_before;
+    if (before != 0) {
+      header_ = *result.header;
+      header_.sum_of_bases += before * header_.batches;
+      if (header_.oldest_base != RoundHeader::kNoBase) header_.oldest_base += before;
+    }
+    const RoundResult round{.round = before + result.round,
+                            .policy = Policy::full(),
+                            .header = before != 0 ? &header_ : result.header,
+                            .buckets = result.sum,
+                            .passed = {}};
     context_.listener.before(round);
     // With τ = 1 all models are alike after a full round: averaged without a step in between they would be rounded
     // anew.
@@ -260,6 +271,7 @@ class Wagma final : public Recipe {
   std::uint64_t own_steps_ = 0;
   bool begun_ = false;  // a model has been published
   bool drained_ = false;
+  RoundHeader header_;                                  // of a full round, whose bases count the rounds of the job
   std::uint64_t samples_ = 0;                           // of the step under way
   DepositInfo since_full_{.batches = 0, .samples = 0};  // the last full round
 };

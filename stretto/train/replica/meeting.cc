@@ -126,7 +126,7 @@ std::vector<Replica::Buffer> Meeting::parameters() {
   return arrays;
 }
 
-void Meeting::broadcast_weights(Driver& driver, int from, bool take) {
+void Meeting::broadcast_weights(Driver& driver, int from, FunctionRef<bool()> takes) {
   Call call(*this);
   const auto pieces = replica_.weights();
   words_.resize(words_of(bytes_of(pieces)));
@@ -134,6 +134,7 @@ void Meeting::broadcast_weights(Driver& driver, int from, bool take) {
   for (const auto& piece : pieces) at = std::copy(piece.begin(), piece.end(), at);
   broadcast_words(driver, from);
   const auto* come = reinterpret_cast<const std::byte*>(words_.data());
+  const bool take = takes();
   for (const auto& piece : pieces) {
     if (take) std::copy(come, come + piece.size(), piece.begin());
     come += piece.size();
@@ -178,9 +179,13 @@ std::string Meeting::broadcast_text(Driver& driver, FunctionRef<std::string()> m
   return made;
 }
 
+int Meeting::weight() const {
+  return weigh_.empty() ? ranks_ : static_cast<int>(std::ranges::count(weigh_, true));
+}
+
 void Meeting::average_parameters(Driver& driver) {
   if (parameters_.empty()) parameters_ = make_averages(engine_, parameters());
-  average(driver, parameters_, parameters(), ranks_);
+  average(driver, parameters_, parameters(), weight());
 }
 
 void Meeting::average_optimizer(Driver& driver) {
@@ -189,21 +194,22 @@ void Meeting::average_optimizer(Driver& driver) {
   for (const auto& array : arrays) mine[wide_type(array.type) == DataType::float32 ? 0 : 1] += count_of(array);
   const auto all = gather(driver, mine);
   const Numbers most = *std::ranges::max_element(all);
-  const auto have = std::ranges::count(all, most);
+  int have = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) have += weighs(rank) && all[rank] == most ? 1 : 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == most || all[rank] == Numbers{}) continue;
     throw UsageError(text("rank ", rank, " has ", all[rank][0] + all[rank][1],
                           " numbers in the optimizer's state where another has ", most[0] + most[1],
                           ": expected the same on all, to average it"));
   }
-  if (most == Numbers{}) return;
+  if (most == Numbers{} || have == 0) return;
   if (optimizer_.empty()) {
     for (const DataType type : kWideTypes) {
       const std::uint64_t count = most[type == DataType::float32 ? 0 : 1];
       if (count > 0) optimizer_.push_back(std::make_unique<Average>(engine_, type, count));
     }
   }
-  average(driver, optimizer_, arrays, static_cast<int>(have));
+  average(driver, optimizer_, arrays, have);
 }
 
 void Meeting::agree_on_buffers(Driver& driver) {
@@ -229,7 +235,7 @@ void Meeting::average_buffers(Driver& driver) {
   agree_on_buffers(driver);
   std::vector<std::vector<std::byte>> before;
   for (const auto& mean : means()) before.push_back(widened(mean));
-  average(driver, buffers_, local_->floating_buffers(), ranks_);
+  average(driver, buffers_, local_->floating_buffers(), weight());
   if (!before.empty()) add_spread(driver, std::move(before));
   if (!local_->counts().empty()) take_largest_counts(driver);
 }
@@ -252,7 +258,7 @@ void Meeting::add_spread(Driver& driver, std::vector<std::vector<std::byte>> bef
     type == DataType::float32 ? square(float{}) : square(double{});
     squares.push_back({type, before[i]});
   }
-  average(driver, spread_, squares, ranks_);
+  average(driver, spread_, squares, weight());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Replica::Buffer variance = local_->floating_buffers()[local_->moments()[i].second];
     std::vector<std::byte> sum = widened(variance);
@@ -289,8 +295,8 @@ void Meeting::average(Driver& driver, std::vector<std::unique_ptr<Average>>& ave
         rest = rest.subspan(bytes);
       }
     };
-    for_each_array(average->mine, [](const Replica::Buffer& array, std::span<std::byte> wide) {
-      widen(array.type, wide, array.memory);
+    for_each_array(average->mine, [&](const Replica::Buffer& array, std::span<std::byte> wide) {
+      if (weighs(static_cast<std::size_t>(engine_.rank()))) widen(array.type, wide, array.memory);
     });
     run(driver, *average);
     divide(average->type, average->total, average->total, divisor);

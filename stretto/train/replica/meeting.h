@@ -40,7 +40,11 @@ class Meeting {
   void abort(Driver& driver, const Error& why);
 
   /// Gives the ranks that `take` them, which is each one's own affair, the weights of rank `from`.
-  void broadcast_weights(Driver& driver, int from = 0, bool take = true);
+  void broadcast_weights(Driver& driver, int from = 0, bool take = true) {
+    broadcast_weights(driver, from, [take] { return take; });
+  }
+  /// The same; `takes` is called when they are there, before the replica changes.
+  void broadcast_weights(Driver& driver, int from, FunctionRef<bool()> takes);
   /// The same with the state of the optimizer.
   void broadcast_optimizer(Driver& driver, int from = 0, bool take = true);
   /// The text that `make` returns on rank `from`, where alone it is called, on all ranks. Where it throws UsageError
@@ -48,6 +52,8 @@ class Meeting {
   std::string broadcast_text(Driver& driver, FunctionRef<std::string()> make, int from = 0);
   // Of arrays of bfloat16 and float16 a mean is that of float32 numbers, rounded once.
 
+  /// From now on averages are those of these ranks alone, which all ranks get; by rank. Empty: of all.
+  void let_weigh(std::vector<bool> ranks) { weigh_ = std::move(ranks); }
   /// Sets the parameters to their mean over all ranks: the same bits everywhere.
   void average_parameters(Driver& driver);
   /// The same with buffers of floating point numbers. A variance becomes that over all ranks: the mean of theirs, and
@@ -92,7 +98,10 @@ class Meeting {
   /// Sets interrupted() while a call runs, and for good where it throws.
   class Call;
 
-  /// Sets `arrays` to their sum over all ranks, divided by `divisor`. A rank that has none brings zeros.
+  bool weighs(std::size_t rank) const { return weigh_.empty() || weigh_[rank]; }
+  /// Ranks that weigh.
+  int weight() const;
+  /// Sets `arrays` to their sum over the ranks that weigh, divided by `divisor`. A rank that has none brings zeros.
   void average(Driver& driver, std::vector<std::unique_ptr<Average>>& averages,
                const std::vector<Replica::Buffer>& arrays, int divisor);
   std::vector<Replica::Buffer> parameters();
@@ -104,6 +113,7 @@ class Meeting {
   MeetingOptions options_;
   const int ranks_;
   bool interrupted_ = false;
+  std::vector<bool> weigh_;               // by rank; empty: all do
   std::vector<std::int32_t> words_;       // of a broadcast, while it runs
   std::vector<std::int64_t> mine_, all_;  // of gather()
   Allgather numbers_;  // made before those that depend on the model, so that ranks whose models differ can still say so

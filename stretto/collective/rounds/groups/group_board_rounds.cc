@@ -45,8 +45,13 @@ bool SeatedRounds::may_acquire() {
 
 Contribution& SeatedRounds::acquire() {
   // Each of the sums that read this rank's sets is made by another rank, which waits for nothing meanwhile. After a
-  // failure nobody reads what is written.
+  // failure nobody reads what is written. A rank that is lost makes its sum no more: where members change the model is
+  // written to memory that none of the others sees.
   while (!may_acquire() && !failure_.failed()) {
+    if (engine_.frozen()) {
+      unseen_ = std::make_unique<Contribution>(buckets_, memory_.sets());
+      return *unseen_;
+    }
     STRETTO_CHECK(!engine_.host().arena->interleaved(), "none of ", models_.size(), " models is free to write to");
     std::this_thread::yield();
   }
@@ -55,6 +60,7 @@ Contribution& SeatedRounds::acquire() {
 }
 
 void SeatedRounds::publish(Contribution& model, Round ticket) {
+  if (&model == unseen_.get()) return;
   seat_.publish(model.index(), ticket, model.facts);
   if (versions() == 1) stands_now();
 }

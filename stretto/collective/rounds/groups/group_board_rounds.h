@@ -79,6 +79,7 @@ class SeatedRounds : public StandingRounds {
   // The application thread's.
   std::vector<std::unique_ptr<Contribution>> models_;  // by set
   std::optional<int> acquired_;                        // by may_acquire(), and not given out
+  std::unique_ptr<Contribution> unseen_;               // given out once the engine is frozen
   View reading_;
 
   // Written by the application thread, read by the driver thread.

@@ -70,7 +70,8 @@ Result<void> with_decoded(std::string_view text, const std::function<void(const 
   return {};
 }
 
-MemberAccount::MemberAccount(Changes& changes, RoundListener& next) : changes_(changes), next_(next) {
+MemberAccount::MemberAccount(Changes& changes, RoundListener& next, AcrossWorlds across_worlds)
+    : changes_(changes), next_(next), averaged_(across_worlds == AcrossWorlds::averaged) {
   entered();
   const View& first = changes.view();
   has_model_ = first.members[*first.place_of(changes.number())].held != kNoModel;
@@ -86,11 +87,11 @@ void MemberAccount::entered() {
   views_.push_back(changes_.view());
 }
 
-void MemberAccount::begun(CarriedSums& rounds) {
+void MemberAccount::begun(CarriedSums* rounds) {
   const std::lock_guard lock(mutex_);
   views_ = {changes_.view()};
-  rounds_ = &rounds;
-  has_model_ = true;
+  rounds_ = rounds;
+  has_begun_ = has_model_ = true;
 }
 
 void MemberAccount::deposited(std::uint64_t batches) {
@@ -104,8 +105,9 @@ std::string MemberAccount::text() const {
   return text;
 }
 
-void MemberAccount::learned(std::string_view text) {
+void MemberAccount::learned(std::string_view text, const std::string& last_round) {
   const std::lock_guard lock(mutex_);
+  last_round_ = last_round;
   std::istringstream words{std::string(text)};
   words >> handed_ >> batches_;
   applied_.clear();
@@ -155,12 +157,35 @@ RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int
   return all;
 }
 
-void MemberAccount::after(const RoundResult& result) {
-  {
+void MemberAccount::count(const RoundResult& result) {
+  add(applied_, view_of(result.round), *result.header);
+  batches_ += result.header->batches;
+  handed_ = result.round + 1;
+}
+
+void MemberAccount::before(const RoundResult& result) {
+  if (averaged_) {
+    // holding() is asked for under the same lock, after the rank has been stopped: it counts the round, or this does
+    // not.
     const std::lock_guard lock(mutex_);
-    add(applied_, view_of(result.round), *result.header);
-    batches_ += result.header->batches;
-    handed_ = result.round + 1;
+    if (changes_.changing()) {
+      throw Failure(
+          {Errc::members_changed, stretto::text("the members of the job change before round ", result.round), -1});
+    }
+    count(result);
+  }
+  next_.before(result);
+}
+
+void MemberAccount::after(const RoundResult& result) {
+  if (!averaged_) {
+    const std::lock_guard lock(mutex_);
+    count(result);
+  } else {
+    if (result.empty()) before(result);
+    RoundResult header = result;
+    header.buckets = {};
+    last_round_ = encoded(header);
   }
   next_.after(result);
 }
@@ -177,18 +202,18 @@ Holding MemberAccount::holding() const {
       holding.held = static_cast<RoundsHeld>(round) + 1;
     }
   }
-  holding.pending = is_pending(holding.applied);
+  holding.pending = num_pending_beside(holding.applied) > 0;
   return holding;
 }
 
-bool MemberAccount::is_pending(const BatchesApplied& applied) const {
+std::uint64_t MemberAccount::num_pending_beside(const BatchesApplied& applied) const {
   const auto mine = applied.find(changes_.number());
-  return deposited_ > (mine != applied.end() ? mine->second : 0);
+  return deposited_ - std::min(deposited_, mine != applied.end() ? mine->second : 0);
 }
 
-bool MemberAccount::pending() const {
+std::uint64_t MemberAccount::num_pending() const {
   const std::lock_guard lock(mutex_);
-  return is_pending(applied_);
+  return num_pending_beside(applied_);
 }
 
 }  // namespace stretto

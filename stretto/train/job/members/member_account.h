@@ -21,10 +21,13 @@ Result<void> with_decoded(std::string_view text, const std::function<void(const 
 
 /// The account of a rank whose job's members change: it hears of rounds before the session's listener does, counts
 /// whose batches are in them, and tells the master what this rank holds.
+///
+/// Where models are averaged, not carried (AcrossWorlds), the rank holds the rounds that it has begun to apply. It
+/// hears of full ones alone, since no other one counts.
 class MemberAccount final : public RoundListener {
  public:
   /// Both must outlive it.
-  MemberAccount(Changes& changes, RoundListener& next);
+  MemberAccount(Changes& changes, RoundListener& next, AcrossWorlds across_worlds);
   ~MemberAccount() override;
   MemberAccount(const MemberAccount&) = delete;
   MemberAccount& operator=(const MemberAccount&) = delete;
@@ -32,28 +35,36 @@ class MemberAccount final : public RoundListener {
   // The application's thread:
   /// The rank has entered the world of Changes::view().
   void entered();
-  /// The rank holds all rounds before that world, and goes on with `rounds` there.
-  void begun(CarriedSums& rounds);
-  /// The rank has taken over the model of a member that holds all rounds before that world, with this text().
-  void learned(std::string_view text);
+  /// The rank holds all rounds before that world, and goes on with `rounds` there; null: rounds are not carried.
+  void begun(CarriedSums* rounds);
+  /// The rank has taken over the model of a member that holds all rounds before that world, with this text(). Where
+  /// models are averaged, `last_round`: of that member.
+  void learned(std::string_view text, const std::string& last_round);
   /// This rank has handed over so many batches.
   void deposited(std::uint64_t batches);
   /// Whether a batch that this rank has handed over is in no round that it has been handed.
-  bool pending() const;
+  bool pending() const { return num_pending() > 0; }
+  /// How many such batches there are.
+  std::uint64_t num_pending() const;
   /// Whether it has begun in any world.
-  bool has_begun() const { return rounds_ != nullptr; }
+  bool has_begun() const { return has_begun_; }
   /// Rounds it holds, without those of the present world that it has not been handed.
   Round handed() const { return handed_; }
   /// Batches in these.
   std::uint64_t batches() const { return batches_; }
   /// The account of these, for learned().
   std::string text() const;
+  /// Where models are averaged: the last round that was handed over, for one that lacks it: with_decoded(), without
+  /// buckets.
+  const std::string& last_round() const { return last_round_; }
   /// Batches in these of each member, by number, of which there are so many.
   std::vector<std::uint64_t> batches_by_number(int numbers) const;
   /// The header of a round just handed over, by the members' numbers, of which there are so many.
   RoundHeader by_number(Round round, const RoundHeader& header, int numbers) const;
 
-  void before(const RoundResult& result) override { next_.before(result); }
+  /// Throws Failure (Errc::members_changed) where models are averaged, and the rank has said already that it does not
+  /// hold the round. So does after() of an empty round.
+  void before(const RoundResult& result) override;
   LoopCounts take_counts() override { return next_.take_counts(); }
   void counted(const LoopCounts& sum, int ranks) override { next_.counted(sum, ranks); }
   void after(const RoundResult& result) override;
@@ -63,20 +74,24 @@ class MemberAccount final : public RoundListener {
   const View& view_of(Round round) const;
   /// Any thread, once the engine of the present world is frozen.
   Holding holding() const;
-  /// Whether this rank has handed over a batch beside those applied.
-  bool is_pending(const BatchesApplied& applied) const;
+  /// Batches that this rank has handed over beside those applied.
+  std::uint64_t num_pending_beside(const BatchesApplied& applied) const;
+  /// This rank holds the round from now on. With the mutex locked.
+  void count(const RoundResult& result);
 
   Changes& changes_;
   RoundListener& next_;
+  const bool averaged_;
 
   mutable std::mutex mutex_;       // of what follows, which the application alone changes
   std::vector<View> views_;        // of the world begun last, and of those entered since
-  CarriedSums* rounds_ = nullptr;  // of the world begun last
-  bool has_model_ = false;
+  CarriedSums* rounds_ = nullptr;  // of the world begun last, where they are carried
+  bool has_begun_ = false, has_model_ = false;
   Round handed_ = 0;
   BatchesApplied applied_;
   std::uint64_t batches_ = 0;
   std::uint64_t deposited_ = 0;
+  std::string last_round_;
 };
 
 }  // namespace stretto

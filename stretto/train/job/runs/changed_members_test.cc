@@ -148,7 +148,13 @@ INSTANTIATE_TEST_SUITE_P(All, EachAlgorithm,
                                                                     {"local", 2},
                                                                     {"local:quorum", 0},
                                                                     {"local:majority", 1},
-                                                                    {"local:deadline:2,1ms", 0}}));
+                                                                    {"local:deadline:2,1ms", 0},
+                                                                    {"wagma", 0},
+                                                                    {"wagma:4", 1},
+                                                                    {"wagma", 2},
+                                                                    {"wagma-quorum", 0},
+                                                                    {"wagma-quorum:3", 1},
+                                                                    {"wagma-quorum", 2}}));
 
 struct CutOffCase {
   const char* algorithm;
