@@ -40,6 +40,7 @@ class MeanMixer final : public Mixer {
   }
 
   void mixed() override {}
+  void stand_still() override {}  // messages of a round are added all at once, or not at all
   void before_average() override {}
   void after_average() override {}
   std::uint64_t memory_bytes() const override { return 0; }
@@ -86,6 +87,10 @@ class PushSumMixer final : public Mixer {
     for (std::size_t b = 0; b < z_.size(); ++b) {
       scale(replica_.parameter_buckets()[b].type, replica_.parameters(static_cast<int>(b)), z_[b], 1 / weight_.value());
     }
+  }
+
+  void stand_still() override {
+    if (started_) mixed();
   }
 
   void before_average() override {

@@ -21,6 +21,9 @@ class Mixer {
   virtual void add(const NeighbourMessage& message) = 0;
   /// All that is handed out for now has been added: makes the replica's parameters the model.
   virtual void mixed() = 0;
+  /// No further message comes in the round under way, or the average of all ranks: makes the parameters this rank's own
+  /// model.
+  virtual void stand_still() = 0;
   /// Nothing of its own is on its way any more: makes the parameters what the average of all ranks is taken over.
   virtual void before_average() = 0;
   /// The parameters are the average of all ranks.

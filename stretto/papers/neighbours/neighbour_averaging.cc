@@ -111,6 +111,11 @@ class NeighbourAveraging final : public Recipe {
   }
   StepWaits waits() const override { return {.for_ranks_behind = true}; }
   OwnCounts own_counts() const override { return counts_; }
+  void stand_still() override {
+    const bool averaged = stage_ != Stage::mixing && rounds() > handed_over_at_;
+    if (stage_ != Stage::between && !averaged) mixer_->stand_still();
+    if (std::exchange(step_after_average_, false)) replica_.step();
+  }
   bool averages_gradients() const override { return false; }
 
  private:
@@ -156,6 +161,7 @@ class NeighbourAveraging final : public Recipe {
   void hand_over() {
     mixer_->before_average();
     average_->hand_over();
+    handed_over_at_ = rounds();
   }
 
   /// Goes on without batches of this rank's own. Returns whether all rounds of neighbours are over.
@@ -199,6 +205,7 @@ class NeighbourAveraging final : public Recipe {
   OwnCounts counts_;  // osgp: of each message, the rounds that this rank has begun since the one it belongs to
 
   Stage stage_ = Stage::between;
+  Round handed_over_at_ = 0;         // rounds before the average that has the model handed over last
   bool step_after_average_ = false;  // the attached gradients have not moved the weights
   std::uint64_t samples_ = 0;        // of the step under way
   Duration waited_{0};               // before it

@@ -159,11 +159,12 @@ Result<NeighbourExchange::Next> NeighbourExchange::try_next(Add add) {
 }
 
 Result<void> NeighbourExchange::wait(Driver& driver, TimePoint deadline, std::uint64_t seen) {
-  const auto anything = [&] { return news() != seen || failure_.failed(); };
+  const auto anything = [&] { return news() != seen || failure_.failed() || engine_.frozen(); };
   if (!driver.wait(anything, deadline)) {
     return Error{Errc::timeout, who_is_missing(driver, Duration(0)), -1};
   }
   if (auto failed = failure_.error()) return *std::move(failed);
+  if (news() == seen && engine_.frozen()) return members_changed();
   return {};
 }
 

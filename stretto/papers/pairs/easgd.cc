@@ -104,6 +104,13 @@ class Easgd final : public Recipe {
   }
   std::string warning() const override { return elastic_warning(elastic_, context_.engine.size()); }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps > 1}; }
+  /// What the center would have got of this rank's model, which goes with its world, stays in that.
+  void stand_still() override {
+    for (int b = 0; handed_over_ != nullptr && b < num_buckets(); ++b) {
+      reduce(spec(b).type, ReduceOp::sum, model(b).data(), model(b).data(), handed_over_->bucket(b).data(),
+             spec(b).count);
+    }
+  }
   bool averages_gradients() const override { return false; }
 
  private:
@@ -137,6 +144,7 @@ class Easgd final : public Recipe {
       subtract(spec(b).type, model(b).data(), mine.bucket(b).data(), spec(b).count);
     }
     collective_->deposit(mine, since_);
+    handed_over_ = &mine;
     steps_ = 0;
     since_ = {.batches = 0, .samples = 0};
   }
@@ -149,6 +157,7 @@ class Easgd final : public Recipe {
     for (int b = 0; b < num_buckets(); ++b) copy(own_.bucket(b), model(b));
     if (!result.empty()) {
       context_.listener.before(result);
+      handed_over_ = nullptr;
       const double share = elastic_.beta / (elastic_.alpha * context_.engine.size());
       for (int b = 0; b < num_buckets(); ++b) {
         scale(spec(b).type, model(b), result.buckets[static_cast<std::size_t>(b)], share);
@@ -169,6 +178,7 @@ class Easgd final : public Recipe {
   Contribution center_;
   Contribution own_;                               // the rank's model while the center is shown
   bool begun_ = false;                             // the center is there
+  Contribution* handed_over_ = nullptr;            // in no round that has been applied
   std::uint64_t samples_ = 0;                      // of the step under way
   std::uint64_t steps_ = 0;                        // since the last hand_over(), with those passed
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()

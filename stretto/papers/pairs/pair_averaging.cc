@@ -98,6 +98,10 @@ class PairAveraging final : public Recipe {
   }
   OwnCounts own_counts() const override { return counts_; }
   StepWaits waits() const override { return {.for_ranks_behind = exchanges_.meet_every < kMeetsAtTheEnd}; }
+  /// The model has what others have moved it by; the center goes with its world.
+  void stand_still() override {
+    for (int b = 0; begun_ && b < pairs_->num_buckets(); ++b) pairs_->read(b, context_.replica.parameters(b));
+  }
   bool averages_gradients() const override { return false; }
 
  private:
@@ -207,6 +211,12 @@ std::uint64_t full_every(const RecipeOptions& options) {
   return std::gcd(options.full_every, options.algorithm.count("full-every", 0));
 }
 
+/// The same in steps of this rank.
+std::uint64_t meet_every(const RecipeContext& context) {
+  const std::uint64_t steps = own_steps(full_every(context.options), context.engine.size());
+  return context.options.members_change ? std::min(steps, kMostStepsWhereMembersChange) : steps;
+}
+
 }  // namespace
 
 std::unique_ptr<Recipe> make_ad_psgd(const RecipeContext& context) {
@@ -226,7 +236,7 @@ std::unique_ptr<Recipe> make_easgd_async(const RecipeContext& context) {
                                      .weight = elastic.beta / context.engine.size(),
                                      .back = elastic.alpha},
                          .every = context.options.local_steps,
-                         .meet_every = own_steps(full_every(context.options), context.engine.size())});
+                         .meet_every = meet_every(context)});
 }
 
 void check_easgd_async(const RecipeOptions& options, int ranks) {

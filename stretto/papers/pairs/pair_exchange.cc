@@ -126,13 +126,14 @@ Result<void> PairExchange::wait_for(Driver& driver, TimePoint deadline, Function
   const TimePoint called = engine_.clock().now();
   const auto over = [&] {
     done = call();
-    return !done || *done;
+    return !done || *done || engine_.frozen();
   };
   if (!driver.wait(over, deadline)) {
     return Error{Errc::timeout,
                  text(who_is_missing(driver, Duration(0)), ", after ", seconds(engine_.clock().now() - called), " s"),
                  -1};
   }
+  if (done && !*done) return members_changed();
   return done ? Result<void>() : Result<void>(done.error());
 }
 

@@ -63,9 +63,9 @@ class PairExchange final : public Collective, private CollectiveBase {
   /// many exchanges have changed the bucket in between: the staleness of the step.
   std::uint64_t add_step(int bucket, std::span<std::byte> moved);
   /// Begins this rank's next exchange with a copy of the model, once the last one has been answered. A rank that only
-  /// answers does nothing. Errc::timeout: call again.
+  /// answers does nothing. Errc::timeout: call again. Errc::members_changed: the engine is frozen (Engine::freeze()).
   Result<void> exchange(Driver& driver, TimePoint deadline);
-  /// Ends the phase: returns when no exchange can change the model on this rank any more. Errc::timeout: call again.
+  /// Ends the phase: returns when no exchange can change the model on this rank any more. Errors as exchange().
   Result<void> settle(Driver& driver, TimePoint deadline);
   /// The same two without waiting. Return whether they are done; if not, to be called again.
   Result<bool> try_exchange();

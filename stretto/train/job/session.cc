@@ -85,6 +85,9 @@ RecipeContext Session::recipe_context(World& world) {
     options.batches_before += account_->batches();
     options.policy = options_.policy_of(world.size());
     options.seats = std::min(options.seats, world.size());
+    if (options.local_steps > PartialOptions::kMostBatchesOfAChangingMember) {
+      options.local_steps = kMostStepsWhereMembersChange;
+    }
     options.places = changes().most();
     options.place = changes().place();
   }

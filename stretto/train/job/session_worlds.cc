@@ -27,12 +27,13 @@ MeetingOptions meeting_options(const SessionOptions& options) {
   return meeting;
 }
 
-/// By rank, whether its model is in the average at the beginning of the world: where it holds all rounds before, and
-/// has `said` that its model weighs.
-std::vector<bool> who_weighs(const View& view, const std::vector<Meeting::Numbers>& said) {
+/// By rank, whether its model is in the average at the beginning of the world: where it has `said` that its model
+/// weighs, and has not lacked a round since, which replaces models.
+std::vector<bool> who_weighs(const RecipeInfo& recipe, const View& view, const std::vector<Meeting::Numbers>& said) {
   std::vector<bool> weigh;
   for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
-    weigh.push_back(view.members[rank].held == static_cast<RoundsHeld>(view.complete) && said[rank][1] != 0);
+    const bool is_own = recipe.keeps_models || view.members[rank].held == static_cast<RoundsHeld>(view.complete);
+    weigh.push_back(is_own && said[rank][1] != 0);
   }
   return weigh;
 }
@@ -77,7 +78,7 @@ bool Session::begin_in_world() {
     end_meetings(said);
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
                   " rounds in a world after ", before);
-    if (averages()) average(who_weighs(changes().view(), said));
+    if (averages()) average(who_weighs(*options_.recipe, changes().view(), said));
     if (!of_this_world_) {
       next = make_recipe(world());
       // Deposits put into a world that was left before it began are in its first round, where that counts.
@@ -183,14 +184,18 @@ void Session::take_over() {
   const auto hear = [&](auto say) { with_decoded(last, [&](const RoundResult& round) { say(round); }).or_throw(); };
   const auto takes = [&] {
     if (!mine) return false;
-    weighs_ = false;  // the model of another rank weighs in the average already
     hear([&](const RoundResult& round) {
       STRETTO_CHECK(round.round + 1 == view.complete, "round ", round.round, " is not the last before ", view.complete);
       account_->before(round);
     });
     return true;
   };
-  meeting_->broadcast_weights(*driver_, from, takes);
+  if (options_.recipe->keeps_models) {
+    (void)takes();
+  } else {
+    meeting_->broadcast_weights(*driver_, from, takes);
+    weighs_ = weighs_ && !mine;  // the model of another rank weighs in the average already
+  }
   if (!mine) return;
   catches_up_ = true;
   hear([&](const RoundResult& round) { account_->after(round); });

@@ -49,6 +49,8 @@ class RoundListener {
 
 /// The H of algorithms in which all ranks meet at the end alone, unless told otherwise.
 inline constexpr std::uint64_t kMeetsAtTheEnd = 1'000'000'000;
+/// The same where members of the job change, and a rank that is lost takes its steps since then along.
+inline constexpr std::uint64_t kMostStepsWhereMembersChange = 100;
 
 /// How an algorithm goes on where members of the job change.
 enum class AcrossWorlds : std::uint8_t {
