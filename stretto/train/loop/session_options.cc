@@ -92,11 +92,8 @@ void check_members(const DistributedOptions& o, int ranks) {
   const auto refuse = [](const std::string& what, const std::string& expected) {
     throw UsageError(text("members that change with ", what, ": expected ", expected));
   };
-  const Algorithm algorithm = parse_algorithm(o.algorithm, ranks, o.quorum);
-  require_goes_on("members that change", algorithm, o.algorithm_options, o.sync_every);
-  if (algorithm.recipe->across_worlds == AcrossWorlds::averaged) {
-    refuse(text("algorithm '", o.algorithm, "'"), "one whose rounds go on, as sync, for now: stretto train has more");
-  }
+  require_goes_on("members that change", parse_algorithm(o.algorithm, ranks, o.quorum), o.algorithm_options,
+                  o.sync_every);
   if (o.overlap) refuse("overlap", "none: buckets would be handed over in worlds that end meanwhile");
   if (o.full_every != 0) refuse(text("full_every ", o.full_every), "0, for now");
   if (o.lr_schedule != "constant") {

@@ -154,7 +154,14 @@ INSTANTIATE_TEST_SUITE_P(All, EachAlgorithm,
                                                                     {"wagma", 2},
                                                                     {"wagma-quorum", 0},
                                                                     {"wagma-quorum:3", 1},
-                                                                    {"wagma-quorum", 2}}));
+                                                                    {"wagma-quorum", 2},
+                                                                    {"d-psgd", 0},
+                                                                    {"sgp", 0},
+                                                                    {"osgp", 1},
+                                                                    {"gossip-grad", 0},
+                                                                    {"ad-psgd", 0},
+                                                                    {"easgd", 0},
+                                                                    {"easgd-async", 0}}));
 
 struct CutOffCase {
   const char* algorithm;

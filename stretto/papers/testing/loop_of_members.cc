@@ -17,6 +17,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
+#include "stretto/papers/register.h"
 #include "stretto/train/job/members/run_members.h"
 #include "stretto/train/loop/loop_batches.h"
 #include "stretto/train/loop/own_loop.h"
@@ -91,6 +92,7 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
 int main(int argc, char** argv) {
   using namespace stretto;
   if (argc < 3) return 2;
+  register_papers();
   const auto number = [](const char* word) { return std::strtoull(word, nullptr, 10); };
   std::map<int, Fate> fates;
   Account account;
