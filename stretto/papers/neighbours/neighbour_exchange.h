@@ -91,8 +91,8 @@ class NeighbourExchange final : public Collective, private CollectiveBase {
 
   /// Changes whenever try_take() or try_next() may come out otherwise than before. Thread-safe.
   std::uint64_t news() const { return news_.load(std::memory_order_acquire); }
-  /// Waits until news() differs from `seen`. Returns Errc::timeout with who_is_missing(), Errc::members_changed once the
-  /// engine is frozen (Engine::freeze()), or the error that is final.
+  /// Waits until news() differs from `seen`. Returns Errc::timeout with who_is_missing(), Errc::members_changed once
+  /// the engine is frozen (Engine::freeze()), or the error that is final.
   Result<void> wait(Driver& driver, TimePoint deadline, std::uint64_t seen);
 
   /// Of one message, in memory.

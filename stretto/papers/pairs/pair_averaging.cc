@@ -231,12 +231,11 @@ void check_ad_psgd(const RecipeOptions& options, int) {
 
 std::unique_ptr<Recipe> make_easgd_async(const RecipeContext& context) {
   const ElasticOptions elastic = elastic_options(context.options, context.engine.size());
-  return std::make_unique<PairAveraging>(
-      context, Exchanges{.options = {.pairing = Pairing::center,
-                                     .weight = elastic.beta / context.engine.size(),
-                                     .back = elastic.alpha},
-                         .every = context.options.local_steps,
-                         .meet_every = meet_every(context)});
+  return std::make_unique<PairAveraging>(context, Exchanges{.options = {.pairing = Pairing::center,
+                                                                        .weight = elastic.beta / context.engine.size(),
+                                                                        .back = elastic.alpha},
+                                                            .every = context.options.local_steps,
+                                                            .meet_every = meet_every(context)});
 }
 
 void check_easgd_async(const RecipeOptions& options, int ranks) {

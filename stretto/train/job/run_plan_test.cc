@@ -266,10 +266,14 @@ TEST(RunPlan, WhereMembersChangeAQuorumIsOfThoseThatAreThere) {
 }
 
 TEST(RunPlan, RefusesByNameWhatDoesNotGoOnWhereMembersChange) {
-  for (const char* algorithm : {"wagma", "wagma-quorum"}) {
+  for (const char* algorithm : {"ps-async", "ps-sync"}) {
     EXPECT_THAT(complaint({.algorithm = algorithm, .ranks = 4, .least = 2}),
-                HasSubstr(text("ranks 2:4 with algorithm '", algorithm, "': expected one whose rounds go on")));
+                HasSubstr(text("ranks 2:4 with algorithm '", algorithm, "': expected one that goes on")));
   }
+  TrainOptions wagma{.algorithm = "wagma", .ranks = 4, .least = 2};
+  EXPECT_EQ(complaint(wagma), "");
+  wagma.algorithm_options.set("tau", "1001");
+  EXPECT_EQ(complaint(wagma), "ranks 2:4 with tau 1001: expected at most 1000");
   EXPECT_EQ(complaint({.algorithm = "local:solo", .ranks = 4, .least = 2, .sync_every = 1000}), "");
   EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .least = 2, .sync_every = 1001}),
             "ranks 2:4 with sync-every 1001: expected at most 1000, since rounds count the batches of each rank");

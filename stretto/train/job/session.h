@@ -237,7 +237,7 @@ class Session final : private BatchSource {
   void take_over();
   /// Then: a full average of the models of those ranks that weigh, the first round of a world, unless none does.
   void average(const std::vector<bool>& weigh);
-  /// What a recipe in this world is told.
+  /// The options and objects for a recipe in a world.
   RecipeContext recipe_context(World& world);
   /// Returns what `call` does; where models are averaged, and it throws since members change, that error.
   Result<int> unless_thrown(FunctionRef<Result<int>(TimePoint)> call, TimePoint deadline);

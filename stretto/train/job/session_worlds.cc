@@ -9,7 +9,7 @@
 #include "stretto/train/job/session.h"
 #include "stretto/train/recipes/full_rounds.h"
 
-// How a session goes from world to world (docs/protocol.md, rules 12 to 15), and what all ranks do together in one.
+// How a session goes from world to world (docs/protocol.md, rules 12 to 17), and what all ranks do together in one.
 
 namespace stretto {
 namespace {

@@ -171,7 +171,7 @@ void require_goes_on(const std::string& begin, const Algorithm& algorithm, const
   if (algorithm.recipe->across_worlds == AcrossWorlds::refused) {
     const std::string argument = algorithm.argument.empty() ? "" : ":" + algorithm.argument;
     refuse(text("algorithm '", algorithm.recipe->name, argument, "'"),
-           "one that goes on where members change: sync, an eager one, local, diloco or wagma");
+           "one that goes on where members change, as sync, eager-quorum, diloco or wagma");
   }
   const std::uint64_t most = PartialOptions::kMostBatchesOfAChangingMember;
   if (algorithm.recipe->local_steps != 0 && sync_every > most) {

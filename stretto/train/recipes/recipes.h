@@ -37,10 +37,10 @@ struct RecipeInfo {
   void (*check)(const RecipeOptions& options, int ranks) = nullptr;
   /// Where members of the job change, with options that let it go on.
   AcrossWorlds across_worlds = AcrossWorlds::refused;
-  bool keeps_models = false;  ///< with AcrossWorlds::averaged: full rounds leave each rank a model of its own
   bool parts_ranks = false;        ///< a rank may be ahead of another although the policy is full
   bool draws = false;              ///< from RecipeOptions::seed, under any policy
   bool averages_momentum = false;  ///< its full rounds do, unless average-momentum says otherwise
+  bool keeps_models = false;       ///< with AcrossWorlds::averaged: full rounds leave each rank a model of its own
   /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names
   /// to `options`.
   std::span<const AlgorithmOption> own_options = {};

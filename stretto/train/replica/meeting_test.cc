@@ -96,6 +96,34 @@ TEST_P(MeetingTest, AveragesTheOptimizersState) {
   });
 }
 
+TEST_P(MeetingTest, AveragesThoseThatWeighAndGivesItToAll) {
+  const int ranks = GetParam();
+  if (ranks == 1) return;
+  meet(ranks, [&](int rank, Replica& replica, Meeting& meeting, Driver& driver) {
+    const auto fill_all = [&] {
+      fill(replica.parameters(0), static_cast<float>(2 * rank));
+      fill(replica.local_buffers()->floating_buffers()[0].memory, static_cast<float>(4 * rank));
+      for (const auto& array : replica.optimizer_arrays()) fill(array.memory, static_cast<float>(6 * rank));
+    };
+    const auto expect_means = [&](float mean_rank) {
+      meeting.average_parameters(driver);
+      meeting.average_buffers(driver);
+      meeting.average_optimizer(driver);
+      EXPECT_EQ(floats(replica.parameters(0))[0], 2 * mean_rank);
+      EXPECT_EQ(floats(replica.local_buffers()->floating_buffers()[0].memory)[0], 4 * mean_rank);
+      for (const auto& array : replica.optimizer_arrays()) EXPECT_EQ(floats(array.memory)[0], 6 * mean_rank);
+    };
+    fill_all();
+    std::vector<bool> all_but_0(static_cast<std::size_t>(ranks), true);
+    all_but_0[0] = false;
+    meeting.let_weigh(all_but_0);
+    expect_means(static_cast<float>(ranks) / 2);
+    fill_all();
+    meeting.let_weigh({});
+    expect_means(static_cast<float>(ranks - 1) / 2);
+  });
+}
+
 TEST_P(MeetingTest, GathersNumbersAndLists) {
   meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {
     const auto numbers = meeting.gather(driver, {static_cast<std::uint64_t>(rank), ~std::uint64_t{0}});
