@@ -229,7 +229,8 @@ void ChangingJob::follow(std::size_t at) {
       case Wants::end: there.wants.push_back(std::move(action)); break;
       case Wants::freeze:
       case Wants::tell: there.down[action.to].push_back(std::move(action)); break;
-      case Wants::kill: break;  // nothing may depend on it
+      case Wants::kill:
+      case Wants::say: break;  // nothing may depend on it
       case Wants::refuse: violated(text("member ", action.to, " is refused: ", action.words)); break;
     }
   }

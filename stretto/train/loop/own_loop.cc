@@ -53,7 +53,7 @@ OwnLoop::OwnLoop(RankContext& rank, Replica& replica, const DistributedOptions& 
 
 void OwnLoop::begin() {
   if (session_.members_change()) {
-    check_members(options_, session_.ranks());
+    check_members(options_, session_.most_ranks());
     if (!environment_.out.empty()) require_fixed("STRETTO_OUT");
     if (sessions_.num_batch_sources_ever() > 0) require_fixed("a second optimizer");
   }

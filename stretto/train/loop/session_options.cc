@@ -88,12 +88,17 @@ SessionOptions session_options(const DistributedOptions& o, int ranks) {
   return options;
 }
 
-void check_members(const DistributedOptions& o, int ranks) {
+void check_members(const DistributedOptions& o, int most) {
   const auto refuse = [](const std::string& what, const std::string& expected) {
     throw UsageError(text("members that change with ", what, ": expected ", expected));
   };
-  require_goes_on("members that change", parse_algorithm(o.algorithm, ranks, o.quorum), o.algorithm_options,
-                  o.sync_every);
+  const Algorithm algorithm = parse_algorithm(o.algorithm, most, o.quorum);
+  require_goes_on("members that change", algorithm, o.algorithm_options, o.sync_every);
+  if (algorithm.recipe->check != nullptr && algorithm.recipe->across_worlds == AcrossWorlds::averaged) {
+    RecipeOptions options = session_options(o, most).recipe_options;
+    options.members_change = true;
+    for (int ranks = 1; ranks <= most; ++ranks) algorithm.recipe->check(options, ranks);  // as many may be there
+  }
   if (o.overlap) refuse("overlap", "none: buckets would be handed over in worlds that end meanwhile");
   if (o.full_every != 0) refuse(text("full_every ", o.full_every), "0, for now");
   if (o.lr_schedule != "constant") {

@@ -12,7 +12,7 @@ namespace stretto {
 SessionOptions session_options(const DistributedOptions& options, int ranks);
 
 /// Throws UsageError for options that do not go on where members of the job change.
-void check_members(const DistributedOptions& options, int ranks);
+void check_members(const DistributedOptions& options, int most);
 
 /// Whether the algorithm draws anything by DistributedOptions::seed.
 bool draws(const DistributedOptions& options);

@@ -1,7 +1,8 @@
-"""A rank of a job whose members come and go, for tests/members/churn.py: churned.py ALGORITHM BATCHES. At the end it says how
-many batches are applied, and what its weights and its optimizer's state are."""
+"""A rank of a job whose members come and go, for tests/members/churn.py: churned.py ALGORITHM BATCHES. At the end it says
+how many batches are applied, and what its weights and its optimizer's state are."""
 
 import hashlib
+import os
 import sys
 import time
 
@@ -28,4 +29,5 @@ optimizer.finish()
 state = [p.detach() for p in model.parameters()] + [s["momentum_buffer"] for s in sgd.state.values()]
 numbers = hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in state)).hexdigest()
 first = worlds[0] if worlds else 0
-print(f"member {_job.number()} began after {first}, applied {optimizer.batches_applied}, numbers {numbers}, equal", flush=True)
+said = f"member {_job.number()} began after {first}, applied {optimizer.batches_applied}, numbers {numbers}, equal\n"
+os.write(1, said.encode())  # at once: ranks share the file

@@ -107,11 +107,11 @@ def test_each_rank_has_a_torchrun_of_its_own(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize(("seed", "algorithm"), [(1, "eager-quorum")] + [(2, "sync"), (3, "eager-solo")] * LONG)
 def test_churn(seed: int, algorithm: str) -> None:
-    changes, seconds = (30, 600) if LONG else (6, 30)
+    changes, seconds, rate = (30, 600, 300) if LONG else (6, 20, 400)
     program = [sys.executable, str(pathlib.Path(__file__).parent / "churned.py")]
     script = pathlib.Path(stretto.__file__).parent / "bin" / "stretto"
     options = ["--changes", str(changes), "--seconds", str(seconds), "--seed", str(seed), "--algorithm", algorithm]
     result = subprocess.run(
-        [sys.executable, CHURN, script, *options, "--rate", "150", "--", *program], capture_output=True, text=True
+        [sys.executable, CHURN, script, *options, "--rate", str(rate), "--", *program], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
