@@ -1,5 +1,7 @@
-"""A rank of a job whose members come and go, for tests/members/churn.py: churned.py ALGORITHM BATCHES. At the end it says
-how many batches are applied, and what its weights and its optimizer's state are."""
+"""A rank of a job whose members come and go, for tests/members/churn.py: churned.py ALGORITHM BATCHES.
+
+At the end it says how many batches are applied, and what its weights and its optimizer's state are.
+"""
 
 import hashlib
 import os
