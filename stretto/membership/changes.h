@@ -45,6 +45,9 @@ class Changes {
   /// without it, and enter() throws Left then. Where too few would be left the job is given up instead. For good;
   /// again: without effect.
   virtual void leave() = 0;
+  /// Throws Failure (Errc::lost_peer) where there is no master any more: a rank that waits for a lost one would wait
+  /// for ever.
+  virtual void require_master() const = 0;
   /// This rank waits for others in a call, for a second by now, or does not any more: the master may go on without
   /// those that it waits for. Again: without effect.
   virtual void waits(bool does) = 0;

@@ -82,6 +82,10 @@ class ChangingRank final : public SayingRankContext, public Changes {
   [[nodiscard]] bool finish() override;
   bool told_to_leave() const override { return sent_away_.load(std::memory_order_relaxed) || notice_.has_come(); }
   void leave() override;
+  void require_master() const override {
+    const std::lock_guard lock(mutex_);
+    if (over_ && member_.standing() == Standing::present) throw Failure(*over_);
+  }
   void waits(bool does) override {
     if (std::exchange(waits_, does) == does) return;
     line_->write(ProcessWords::of(does ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));

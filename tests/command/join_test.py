@@ -152,14 +152,17 @@ class Joining(ProgramTest):
             job.wait_for_members(0)
 
     def test_the_launcher_of_the_job_is_killed(self):
-        with Job("1:3", LOOP, "sync", LONG, options=["--here", "1"]) as job:
-            job.wait_for_members(0)
-            join = job.start_join()
-            job.wait_for_members(0, 1)
-            job.process.kill()
-            said = join.communicate(timeout=WATCHDOG)[1]
-            self.assertEqual(join.returncode, 1, said)
-            self.assertIn("the master of the job is lost", said)
+        for algorithm in "sync", "eager-quorum", "wagma":
+            for end in signal.SIGKILL, signal.SIGTERM:  # one kills its ranks, by the other they may leave first
+                with self.subTest(algorithm=algorithm, end=end), \
+                        Job("1:4", LOOP, algorithm, LONG, options=["--here", "2"]) as job:
+                    job.wait_for_members(0, 1)
+                    join = job.start_join("--here", "2")
+                    job.wait_for_members(0, 1, 2, 3)
+                    job.process.send_signal(end)
+                    said = join.communicate(timeout=WATCHDOG)[1]  # they wait in a round, or for a batch
+                    self.assertEqual(join.returncode, 1, said)
+                    self.assertIn("the master of the job is lost", said)
 
     def test_too_few_wait_with_patience(self):
         begin = time.monotonic()

@@ -389,7 +389,10 @@ void Session::abort(const Error& why) {
 
 void Session::look() {
   if (may_leave_) say_whether_leaving();
-  if (account_ != nullptr && driver_->clock().now() - call_began_ >= kWaitsLong) changes().waits(true);
+  if (account_ != nullptr) {
+    changes().require_master();
+    if (driver_->clock().now() - call_began_ >= kWaitsLong) changes().waits(true);
+  }
   if (averages() && changes().changing()) throw Failure({Errc::members_changed, "the members of the job change", -1});
   if (!options_.look) return;
   try {
