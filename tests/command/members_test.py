@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 
-from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
 import loops  # noqa: E402
@@ -207,36 +207,42 @@ class Members(ProgramTest):
 class Stopped(ProgramTest):
     """Ranks that stand still for longer than others like to wait."""
 
-    def train(self, *options, stop):
-        job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", *options, "--", LOOP, "sync", "30000"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 1 for rank in ranks_of(job)))
-        rank = ranks_of(job)[1]
-        os.kill(rank, signal.SIGSTOP)
-        time.sleep(stop)
-        try:
-            os.kill(rank, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
-        printed, said = job.communicate(timeout=WATCHDOG)
-        self.assertEqual(job.returncode, 0, said)
-        members = {int(LINE.fullmatch(line)[1]) for line in printed.splitlines()}
-        self.assertEqual(len({LINE.fullmatch(line)[4] for line in printed.splitlines()}), 1, printed)
-        return members, said
+    def train(self, *options, until):
+        """`until(rank, said)`: the process that is stopped goes on then. Members at the end, and what the command has said."""
+        with tempfile.NamedTemporaryFile("r+", encoding="utf-8") as errors:
+            def said():
+                return pathlib.Path(errors.name).read_text(encoding="utf-8")
+            job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--restarts", "1", *options, "--", LOOP, "sync", "30000"],
+                                   stdout=subprocess.PIPE, stderr=errors, text=True)
+            # Of each the main thread, that of its line to the master, and that of its world.
+            wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 2 for rank in ranks_of(job)))
+            rank = ranks_of(job)[1]
+            os.kill(rank, signal.SIGSTOP)
+            wait_until(lambda: until(rank, said()))
+            try:
+                os.kill(rank, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+            printed, _ = job.communicate(timeout=WATCHDOG)
+            self.assertEqual(job.returncode, 0, said())
+            lines = [LINE.fullmatch(line) for line in printed.splitlines()]
+            self.assertEqual(len({line[4] for line in lines}), 1, printed)
+            return {int(line[1]) for line in lines}, said()
 
     def test_one_is_waited_for(self):
-        members, said = self.train("--restarts", "1", stop=4)
+        end = time.monotonic() + 4
+        members, said = self.train(until=lambda _, __: time.monotonic() > end)
         self.assertEqual(members, {0, 1, 2})
         self.assertEqual(said, "")
 
     def test_one_is_excluded(self):
-        members, said = self.train("--restarts", "1", "--evict", "2s", stop=9)
+        members, said = self.train("--evict", "2s", until=lambda rank, _: not alive(rank))
         self.assertEqual(members, {0, 2, 3})
         self.assertIn("stretto run: member 1 is excluded: the others have waited for 2s\n", said)
         self.assertIn("rank 1 is lost: killed by SIGKILL; another process takes its place, as member 3\n", said)
 
     def test_one_that_goes_on_after_it_was_excluded_does_nothing(self):
-        members, said = self.train("--restarts", "1", "--evict", "2s", stop=5)
+        members, said = self.train("--evict", "2s", until=lambda _, said: "is excluded" in said)
         self.assertEqual(members, {0, 2, 3})
         self.assertIn("the others have gone on without member 1\n", said)
 
