@@ -210,7 +210,7 @@ int RunningPrograms::exit_status() {
     }
   }
   if (failed_) return status_;
-  if (processes_.interrupted() != 0) return all_left_ ? 0 : 128 + processes_.interrupted();
+  if (processes_.interrupted() != 0) return remote_ && all_left_ ? 0 : 128 + processes_.interrupted();
   return has_others() ? lost_status_ : 0;
 }
 
