@@ -30,16 +30,19 @@ MasterLine::MasterLine(const std::string& host, std::uint16_t port, const Token&
 }
 
 MasterLine::~MasterLine() {
-  network_.run([this] { line_->close(); });
+  network_.run([this] { std::exchange(line_, nullptr)->close(); });  // its socket ends before the network does
 }
 
 void MasterLine::write(const ProcessWords& words) {
-  asio::dispatch(network_.io(), [line = line_, words] { line->write(words); });
+  asio::dispatch(network_.io(), [this, words] {
+    if (line_ != nullptr) line_->write(words);
+  });
 }
 
 asio::awaitable<void> MasterLine::listen() {
-  auto words = co_await line_->read<MasterWords>();
-  for (; words; words = co_await line_->read<MasterWords>()) hear_(*this, *words);
+  const std::shared_ptr<Line> line = line_;
+  auto words = co_await line->read<MasterWords>();
+  for (; words; words = co_await line->read<MasterWords>()) hear_(*this, *words);
   ended_(words.error());
 }
 
