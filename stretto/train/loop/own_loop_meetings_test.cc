@@ -91,11 +91,11 @@ TEST_P(OwnLoopMeetings, RanksAreKilledOrLeaveAtAnyTime) {
                           heard = std::stoull(state);
                           untold = 0;
                         }});
-      loop.begin();
       double first = 0;
-      loop.on_round([&](const RoundResult& result) {
+      loop.on_round([&](const RoundResult& result) {  // also those that a change completes as the loop begins
         if (!result.empty()) first += result.as<float>(0)[0];
       });
+      loop.begin();
       LoopBatches batches(context, loop.session().meeting());
       const auto pool = batches.make(
           loop.session().driver(),
