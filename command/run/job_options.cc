@@ -23,9 +23,7 @@ void describe_restarts(CommandLine& line, ProgramRanks& job) {
   line.option("--restarts", "N",
               "Where members change: so many processes take the places of lost ones that were started here, all "
               "together; each takes the model over from the others. Default 0.",
-              [&job](std::string_view option, const std::string& text) {
-                job.restarts = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "3"));
-              });
+              into(job.restarts, 0, JobMemory::kMaxRanks, "3"));
 }
 
 void describe_grace(CommandLine& line, ProgramRanks& job) {

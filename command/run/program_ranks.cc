@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -111,7 +110,6 @@ class RunningPrograms {
  private:
   /// Of members that change: the master, or the way to it.
   void begin_changing_job();
-  Token token_of_job() const;
   /// Numbers and places of the first processes.
   std::vector<MemberPlace> first_places();
   void start(const MemberPlace& place);
@@ -192,10 +190,7 @@ int RunningPrograms::run() {
     say(why_not_started(program_[0], cannot_start_));
     return cannot_start_ == ENOENT || cannot_start_ == ENOTDIR ? kNoSuchProgram : kNotExecutable;
   }
-  while (processes_.running() > 0 || !to_start_.empty() || is_needed()) {
-    start_others();
-    if (processes_.running() > 0 || is_needed()) watch_once(1h);
-  }
+  for (start_others(); processes_.running() > 0 || is_needed(); start_others()) watch_once(1h);
   end_what_is_left();
   write_what_is_left();
   return exit_status();
@@ -230,7 +225,9 @@ void RunningPrograms::begin_changing_job() {
   }
   // While one may be started again, or come from elsewhere, too few are waited for.
   const bool others_come = job_.restarts > 0 || job_.listen;
-  const Token token = token_of_job();
+  // Others have to know it where people have made it up.
+  const std::optional<Token> made_up = job_.listen ? JobSecret::by_environment() : std::nullopt;
+  const Token token = made_up.value_or(new_token());
   auto master = std::make_unique<JobMaster>(JobMaster::Options{
       .token = token,
       .port = job_.listen ? job_.listen->port : std::uint16_t{0},
@@ -246,17 +243,11 @@ void RunningPrograms::begin_changing_job() {
   changing_ = std::move(master);
   if (!job_.listen) return;
   std::string where;
-  if (std::getenv(JobSecret::kVariable) == nullptr) {
+  if (!made_up) {
     secret_.emplace(job_.secret_file.empty() ? JobSecret::usual_file(master_->port()) : job_.secret_file, token);
     where = fmt::format(", with the secret in {}", secret_->path());
   }
   say(fmt::format("others come by: stretto join {}:{}{}", job_.listen->host, master_->port(), where));
-}
-
-/// Of people where they have made one up, since others have to know it then.
-Token RunningPrograms::token_of_job() const {
-  const char* const secret = std::getenv(JobSecret::kVariable);
-  return job_.listen && secret != nullptr && *secret != '\0' ? token_of_secret(secret) : new_token();
 }
 
 std::vector<MemberPlace> RunningPrograms::first_places() {

@@ -140,9 +140,7 @@ void bind_job(nb::module_& module) {
       .def_prop_ro(
           "several_hosts", [](const JoinOptions& self) { return self.bulletin != nullptr; },
           "Whether the ranks meet by the network.");
-  module.def(
-      "is_member", [] { return is_member_by_environment(); },
-      "Whether `stretto run --ranks MIN:MAX` has started this process.");
+  module.def("is_member", &launched_as_member, "Whether `stretto run --ranks MIN:MAX` has started this process.");
   module.def("find_place", &join_options_by_environment,
              "The place that a launcher has put into the environment, or that of a process alone.");
   nb::class_<PyJob>(module, "Job", "This process's rank of a job.")

@@ -51,6 +51,12 @@ constexpr Starter kStarters[] = {
     {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", kSrunJob, false},
 };
 
+/// The value of an environment variable; null where it is not set, or empty.
+const char* given(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
 /// "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 …"
 std::string name_of_job(const Starter& starter) {
   std::string name = starter.name;
@@ -141,8 +147,8 @@ std::optional<Launch> find_launch() {
 }
 
 std::shared_ptr<Bulletin> given_meeting(int rank, int ranks) {
-  const char* const meeting = std::getenv("STRETTO_MEETING");
-  if (meeting == nullptr || *meeting == '\0' || ranks == 1) return nullptr;
+  const char* const meeting = given("STRETTO_MEETING");
+  if (meeting == nullptr || ranks == 1) return nullptr;
   return std::make_shared<GivenAddress>(rank, ranks, meeting);
 }
 
@@ -190,7 +196,7 @@ JoinOptions join_options_by_environment() {
   std::shared_ptr<const MemberPlace> member;
   if (const auto place = member_place()) {
     member = std::make_shared<MemberPlace>(*place);
-  } else if (const char* address = std::getenv(JobAddress::kVariable); address != nullptr && *address != '\0') {
+  } else if (const char* address = given(JobAddress::kVariable)) {
     member = ask_for_place(address);
   }
   if (member) {
@@ -211,11 +217,15 @@ std::optional<LaunchedRank> launched_rank() {
 }
 
 bool launched_from_outside() {
-  return is_member_by_environment() || launched_rank().has_value();
+  return launched_as_member() || launched_rank().has_value();
+}
+
+bool launched_as_member() {
+  return given(MemberPlace::kVariable) != nullptr || given(JobAddress::kVariable) != nullptr;
 }
 
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options) {
-  if (is_member_by_environment()) return run_joined(main, options);
+  if (launched_as_member()) return run_joined(main, options);
   const auto launched = find_launch();
   if (!launched) {
     return Error{

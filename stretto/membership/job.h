@@ -163,6 +163,8 @@ std::optional<LaunchedRank> launched_rank();
 
 /// True in a process that something else has started as one of several ranks.
 bool launched_from_outside();
+/// True in one that is, or becomes, a member of a job whose members change, as the environment says.
+bool launched_as_member();
 
 /// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job whose ranks meet under `stretto run`
 /// and torchrun, and where STRETTO_MEETING says where (join_job()). On rank 0 the reports of all ranks are there;

@@ -18,7 +18,7 @@ import loops  # noqa: E402
 LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
 WATCHDOG = 100  # seconds; what is tested takes a second or two
-LINE = re.compile(r"member (\d+) began after (\d+), applied (\d+), (numbers .*), equal")
+LINE = loops.LINE
 PLACE = "/".join(["40123", "0", "0", "4", "0" * 32])
 
 

@@ -21,17 +21,12 @@ import sys
 import tempfile
 import time
 
+from kills import children_of
+from loops import LINE
+
 LEAST, MOST = 2, 8
 WATCHDOG = 120  # seconds without another epoch after a change, or behind the last change
 ADDRESS = re.compile(r"stretto join (\S+),")
-LINE = re.compile(r"member (\d+) began after (\d+), applied (\d+), (numbers .*), equal")
-
-
-def children_of(pid):
-    try:
-        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
 
 
 def member_in(process):

@@ -70,9 +70,15 @@ std::string JobSecret::usual_file(std::uint16_t port) {
   return text("/tmp/stretto-", ::geteuid(), '-', port, ".token");
 }
 
-Result<Token> JobSecret::find(const std::string& file, std::uint16_t port) {
+std::optional<Token> JobSecret::by_environment() {
   const char* const secret = std::getenv(kVariable);
-  if (file.empty() && secret != nullptr && *secret != '\0') return token_of_secret(secret);
+  if (secret == nullptr || *secret == '\0') return std::nullopt;
+  return token_of_secret(secret);
+}
+
+Result<Token> JobSecret::find(const std::string& file, std::uint16_t port) {
+  const auto token = by_environment();
+  if (file.empty() && token) return *token;
   const auto words = secret_in(file.empty() ? usual_file(port) : file);
   if (words) return token_of_secret(*words);
   if (!file.empty()) return words.error();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "stretto/base/error.h"
@@ -29,6 +30,8 @@ class JobSecret {
 
   /// The file where a job keeps its secret if nobody says another: by the port, in the user's folder for such files.
   static std::string usual_file(std::uint16_t port);
+  /// The secret that the variable holds; nothing where it is not set, or empty.
+  static std::optional<Token> by_environment();
   /// That of a job: from `file` where one is named, else the variable's, else in the usual file. Errc::unavailable
   /// where there is none, Errc::bad_input where other users may read the file.
   static Result<Token> find(const std::string& file, std::uint16_t port);

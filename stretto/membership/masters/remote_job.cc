@@ -85,14 +85,13 @@ void RemoteJob::send_away(MemberNumber number) {
   line_->write(ProcessWords::of(ProcessWords::Kind::send, number));
 }
 
-void RemoteJob::fulfil_wishes(Kill kill, Tell tell) {
+void RemoteJob::fulfil_wishes(Kill kill, Tell /*tell*/) {
   std::vector<MemberNumber> to_kill;
   {
     const std::lock_guard lock(mutex_);
     to_kill.swap(to_kill_);
   }
   for (const MemberNumber number : to_kill) kill(number);
-  (void)tell;
 }
 
 JobBeside RemoteJob::beside() const {

@@ -42,14 +42,6 @@ Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
   return place;
 }
 
-bool is_member_by_environment() {
-  const auto is_set = [](const char* variable) {
-    const char* const words = std::getenv(variable);
-    return words != nullptr && *words != '\0';
-  };
-  return is_set(MemberPlace::kVariable) || is_set("STRETTO_REGISTER");
-}
-
 std::optional<MemberPlace> member_place() {
   const char* const words = std::getenv(MemberPlace::kVariable);
   if (words == nullptr || *words == '\0') return std::nullopt;

@@ -28,10 +28,6 @@ struct MemberPlace {
   static Result<MemberPlace> decoded(std::string_view words);
 };
 
-/// Whether the environment says to this process that it is, or becomes, a member of a job whose members change: by
-/// MemberPlace::kVariable, or by JobAddress::kVariable.
-bool is_member_by_environment();
-
 /// That of this process, by its environment; nothing where it is no such member. Throws UsageError where the variable
 /// says nothing of the kind.
 std::optional<MemberPlace> member_place();

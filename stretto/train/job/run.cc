@@ -14,7 +14,6 @@
 #include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
-#include "stretto/membership/views/member_place.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/job/files/run_files.h"
@@ -123,7 +122,7 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
   }
-  if (is_member_by_environment()) {
+  if (launched_as_member()) {
     throw UsageError(
         "a run in a job whose members change: expected stretto train --ranks MIN:MAX by itself, not under stretto run");
   }

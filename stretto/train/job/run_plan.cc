@@ -230,13 +230,8 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   require_helper(plan.recipe.algorithm, o.ranks, o.progress_by);
   plan.recipe.cores = cores_of(o.algorithm_options, usable_cores(), o.input_threads);
   plan.network = network;
-  if (recipe.check != nullptr) {
-    recipe.check(plan.recipe, o.ranks);
-    RecipeOptions options = plan.recipe;
-    options.members_change = true;
-    const bool any = o.least > 0 && recipe.across_worlds == AcrossWorlds::averaged;
-    for (int ranks = any ? 1 : o.ranks; ranks < o.ranks; ++ranks) recipe.check(options, ranks);
-  }
+  if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
+  if (o.least > 0) check_each_number(recipe, plan.recipe, o.ranks);
   return plan;
 }
 

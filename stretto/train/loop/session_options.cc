@@ -94,11 +94,7 @@ void check_members(const DistributedOptions& o, int most) {
   };
   const Algorithm algorithm = parse_algorithm(o.algorithm, most, o.quorum);
   require_goes_on("members that change", algorithm, o.algorithm_options, o.sync_every);
-  if (algorithm.recipe->check != nullptr && algorithm.recipe->across_worlds == AcrossWorlds::averaged) {
-    RecipeOptions options = session_options(o, most).recipe_options;
-    options.members_change = true;
-    for (int ranks = 1; ranks <= most; ++ranks) algorithm.recipe->check(options, ranks);  // as many may be there
-  }
+  check_each_number(*algorithm.recipe, session_options(o, most).recipe_options, most);
   if (o.overlap) refuse("overlap", "none: buckets would be handed over in worlds that end meanwhile");
   if (o.full_every != 0) refuse(text("full_every ", o.full_every), "0, for now");
   if (o.lr_schedule != "constant") {

@@ -58,7 +58,8 @@ def job(tmp_path: pathlib.Path, members: int) -> Iterator[tuple[str, Callable[[s
         assert master.wait(WATCHDOG) == 0
     finally:
         for process in running:
-            process.terminate() if process.poll() is None else None
+            if process.poll() is None:
+                process.terminate()
             process.communicate(timeout=WATCHDOG)
 
 
