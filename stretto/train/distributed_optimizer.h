@@ -10,6 +10,7 @@
 
 #include "stretto/membership/job.h"
 #include "stretto/observe/ledger.h"
+#include "stretto/train/loop/new_members.h"
 #include "stretto/train/options/distributed_options.h"
 #include "stretto/train/replica/torch_replica.h"
 
@@ -81,7 +82,9 @@ class Batches {
 class DistributedOptimizer {
  public:
   /// On every rank of the job; `rank` must outlive it. Throws UsageError for a model, optimizer or option that does not
-  /// fit or differs from rank 0's; Failure where a rank is lost, or does not come within five minutes.
+  /// fit or differs from rank 0's; Failure where a rank is lost, or does not come within five minutes. In a job whose
+  /// members change that is for batches() to throw, or the first zero_grad(): with it this rank comes to the job, and
+  /// the others wait for it from then on.
   DistributedOptimizer(RankContext& rank, std::shared_ptr<torch::nn::Module> model,
                        std::shared_ptr<torch::optim::Optimizer> optimizer, DistributedOptions options = {});
   /// Finishes as finish() does where that was not called, and says on stderr what it would throw; stops the job if that
@@ -116,6 +119,16 @@ class DistributedOptimizer {
   /// way is its last: step(), or finish() where none is, throws Left once all that it has handed over is applied and
   /// the others go on without it. SIGTERM to the process does the same. Any thread. Throws UsageError in any other job.
   void leave();
+  /// In such a job: something that is equal on all ranks after the rounds so far, beside model, optimizer and what
+  /// follow() has, as an average of the weights that on_round() moves. `save` returns its content on a rank that has
+  /// it, and a rank that comes to the job later is given that by `load`. Before batches(), with the same names in the
+  /// same order on every rank. Elsewhere without effect. Throws UsageError for a name that is empty or taken, and
+  /// afterwards.
+  void register_state(std::string name, std::function<std::string()> save,
+                      std::function<void(const std::string& content)> load);
+  /// Called when this rank begins among other members of the job than before, and among its first. Never where members
+  /// do not change. What it throws ends this rank, which is then lost.
+  void on_members(std::function<void(const NewMembers& members)> began);
 
   /// The batches of this rank out of a data set of `samples`, `batch` samples each (one pass, the last may be smaller):
   /// a range, which ends when the pool of all ranks is empty. After load() it goes on where the checkpoint was. Once,
@@ -124,7 +137,8 @@ class DistributedOptimizer {
   /// checkpoint.
   Batches batches(std::uint64_t samples, int batch, BatchesOptions options = {});
   /// Steps a scheduler of LibTorch once for every `every` batches applied (0: as many as there are ranks), on every
-  /// rank after the same round. Before the first step(). Throws UsageError beside an `lr_schedule`.
+  /// rank after the same round. Before the first step(), and before batches() where members of the job change. Throws
+  /// UsageError beside an `lr_schedule`.
   void follow(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every = 0);
 
   /// Called inside step() and finish() after each round that was applied, in order, on every rank alike.

@@ -204,6 +204,22 @@ class Members(ProgramTest):
         self.assertIn("no rank has come to the job, whose members may change: was --ranks 3 meant?", result.stderr)
 
 
+OPTIMIZER = STRETTO.parent / "optimizer_of_members"
+OPTIMIZERS_LINE = re.compile(r"member (\d+): among(.*), 3000 applied, (rate .*), equal")
+
+
+class Optimizers(ProgramTest):
+    def test_one_that_comes_takes_over_schedulers_and_registered_states(self):
+        result = run("1:3", OPTIMIZER, "4", "1:30", "3:10", restarts=2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        members = {int(line[1]): line for line in map(OPTIMIZERS_LINE.fullmatch, result.stdout.splitlines()) if line}
+        self.assertEqual(set(members), {0, 2, 4}, result.stdout + result.stderr)
+        self.assertEqual(len({line[3] for line in members.values()}), 1, result.stdout)  # to the bit
+        rate = float.fromhex(members[4][3].split(",")[0].removeprefix("rate "))
+        self.assertLess(rate, 1e-3)
+        self.assertEqual(members[0][2].split()[0], "3")  # ranks of its first world
+
+
 class Stopped(ProgramTest):
     """Ranks that stand still for longer than others like to wait."""
 

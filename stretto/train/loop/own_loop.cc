@@ -235,7 +235,7 @@ void OwnLoop::after(const RoundResult& result) {
   } else {
     book(*result.header);
   }
-  if (hooks_.applied) hooks_.applied(applied_);
+  if (hooks_.applied) hooks_.applied(applied_, result.header->ranks());
   if (on_round_) on_round_(result);
   hold_full_round(result);
   if (watches_options_) options_hash_ = replica_.optimizer_options().hash;

@@ -16,19 +16,11 @@
 #include "stretto/train/loop/loop_environment.h"
 #include "stretto/train/loop/loop_history.h"
 #include "stretto/train/loop/loop_reporter.h"
+#include "stretto/train/loop/new_members.h"
 #include "stretto/train/options/distributed_options.h"
 #include "stretto/train/recipes/options/lr_schedule.h"
 
 namespace stretto {
-
-/// The members of a world of a job whose members change, as one of its ranks sees them.
-struct NewMembers {
-  int rank = 0;
-  int ranks = 1;
-  std::vector<MemberNumber> joined;  ///< since this rank's world before; in its first all that are there
-  std::vector<MemberNumber> lost;    ///< the same of those that are there no more
-  std::vector<MemberNumber> left;    ///< the same, by their own wish
-};
 
 /// Hooks for the owner of an OwnLoop, called on its thread. An empty hook is not called.
 struct LoopHooks {
@@ -36,8 +28,9 @@ struct LoopHooks {
   std::function<void()> computed = {};
   /// They have been handed over: before this rank meets the others.
   std::function<void()> deposited = {};
-  /// A round has moved the weights, and so many batches are applied by now: the place to step schedulers.
-  std::function<void(std::uint64_t batches)> applied = {};
+  /// A round of so many ranks has moved the weights, and so many batches are applied by now: the place to step
+  /// schedulers.
+  std::function<void(std::uint64_t batches, int ranks)> applied = {};
   /// Returns the counts that the next deposit brings along: RoundListener::take_counts().
   std::function<LoopCounts()> take_counts = {};
   /// Hears the counts that the deposits of a round of so many ranks have brought along, before it moves the weights:

@@ -221,7 +221,7 @@ TEST_P(OwnLoopRanks, TellOfEachRound) {
                   {.computed = [&] { wrong += unless_equal("deposits at computed", deposited, computed++); },
                    .deposited = [&] { wrong += unless_equal("computed at deposit", computed, ++deposited); },
                    .applied =
-                       [&](std::uint64_t now) {
+                       [&](std::uint64_t now, int) {
                          if (now < batches) wrong += text(now, " batches after ", batches, "; ");
                          batches = now;
                          ++hooked;
@@ -251,7 +251,7 @@ TEST_P(OwnLoopRanks, HearWhatAHookHasThrown) {
         RankOfTest at(context, GetParam(),
                       {.computed = [&] { fail(Thrower::computed); },
                        .deposited = [&] { fail(Thrower::deposited); },
-                       .applied = [&](std::uint64_t) { fail(Thrower::applied); }});
+                       .applied = [&](std::uint64_t, int) { fail(Thrower::applied); }});
         try {
           for (;; ++steps) at.step();
         } catch (const std::exception&) {

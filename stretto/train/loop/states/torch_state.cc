@@ -1,4 +1,4 @@
-#include "stretto/train/loop/torch_state.h"
+#include "stretto/train/loop/states/torch_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
@@ -6,11 +6,14 @@
 #include <torch/optim/optimizer.h>
 #include <torch/optim/schedulers/lr_scheduler.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/base/words.h"
 
 namespace stretto {
 namespace {
@@ -47,12 +50,13 @@ void set_random_state(std::span<const std::uint64_t> state) {
 
 void FollowedSchedulers::add(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every) {
   all_.push_back({std::move(scheduler), every});
-  catch_up(all_.size() - 1);
+  if (all_.size() <= restored_.size()) catch_up(all_.back(), restored_[all_.size() - 1]);
 }
 
-void FollowedSchedulers::applied(std::uint64_t batches) {
+void FollowedSchedulers::applied(std::uint64_t batches, int ranks) {
   for (Followed& one : all_) {
-    for (; one.steps < batches / one.every; ++one.steps) one.scheduler->step();
+    const std::uint64_t every = one.every != 0 ? one.every : static_cast<std::uint64_t>(ranks);
+    for (; one.at + every <= batches; one.at += every, ++one.steps) one.scheduler->step();
   }
 }
 
@@ -64,15 +68,33 @@ std::vector<std::uint64_t> FollowedSchedulers::steps() const {
 
 void FollowedSchedulers::restore(std::vector<std::uint64_t> steps) {
   restored_ = std::move(steps);
-  for (std::size_t i = 0; i < all_.size(); ++i) catch_up(i);
+  for (std::size_t i = 0; i < std::min(all_.size(), restored_.size()); ++i) catch_up(all_[i], restored_[i]);
 }
 
-void FollowedSchedulers::catch_up(std::size_t index) {
-  if (index >= restored_.size()) return;
+std::string FollowedSchedulers::counts() const {
+  std::string counts;
+  for (const Followed& one : all_) counts += text(one.every, ' ', one.steps, ' ', one.at, ' ');
+  return counts;
+}
+
+void FollowedSchedulers::take_counts(const std::string& counts) {
+  std::istringstream words(counts);
+  std::uint64_t every = 0, steps = 0, at = 0;
+  std::size_t index = 0;
+  for (; words >> every >> steps >> at; ++index) {
+    if (index >= all_.size() || all_[index].every != every) break;
+    catch_up(all_[index], steps);
+    all_[index].at = at;
+  }
+  if (words || index != all_.size()) throw UsageError("follow(): other schedulers here than on the others' ranks");
+}
+
+void FollowedSchedulers::catch_up(Followed& one, std::uint64_t steps) {
+  one.at = steps * one.every;
   auto& groups = optimizer_.param_groups();
   std::vector<double> rates;
   for (auto& group : groups) rates.push_back(group.options().get_lr());
-  for (Followed& one = all_[index]; one.steps < restored_[index]; ++one.steps) one.scheduler->step();
+  for (; one.steps < steps; ++one.steps) one.scheduler->step();
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(rates[i]);
 }
 

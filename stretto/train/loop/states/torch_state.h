@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace torch::optim {
@@ -26,10 +27,10 @@ class FollowedSchedulers {
   /// The optimizer whose rates they set; outlives this.
   explicit FollowedSchedulers(torch::optim::Optimizer& optimizer) : optimizer_(optimizer) {}
 
-  /// To be stepped once for every `every` batches.
+  /// To be stepped once for every `every` batches; 0: for as many as there are ranks by then.
   void add(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every);
-  /// So many have been applied by now.
-  void applied(std::uint64_t batches);
+  /// So many have been applied by now, when there are so many ranks.
+  void applied(std::uint64_t batches, int ranks);
 
   /// How often each has been stepped, in the order in which they were added.
   std::vector<std::uint64_t> steps() const;
@@ -37,13 +38,20 @@ class FollowedSchedulers {
   /// added.
   void restore(std::vector<std::uint64_t> steps);
 
+  /// How often each has been stepped, and after how many batches, in words for a rank that comes to the job.
+  std::string counts() const;
+  /// Takes over counts(), with the optimizer's rates as they are. Throws UsageError where those were of other
+  /// schedulers.
+  void take_counts(const std::string& counts);
+
  private:
   struct Followed {
     std::shared_ptr<torch::optim::LRScheduler> scheduler;
     std::uint64_t every;
     std::uint64_t steps = 0;
+    std::uint64_t at = 0;  // batches, at the last step
   };
-  void catch_up(std::size_t index);
+  void catch_up(Followed& one, std::uint64_t steps);
 
   torch::optim::Optimizer& optimizer_;
   std::vector<Followed> all_;
