@@ -10,6 +10,7 @@
 #include "command/run/rank_environment.h"
 #include "command/run/rank_range.h"
 #include "stretto/base/error.h"
+#include "stretto/membership/job.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -95,6 +96,12 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
     throw UsageError(
         fmt::format("{} with --ranks {}: expected a range, as in --ranks 1:{}", option, job.ranks, job.ranks));
   };
+  if (const auto place = launched_rank(); job.least > 0 && place && place->ranks > 1) {
+    throw UsageError(fmt::format(
+        "--ranks {}:{} in each of {} processes that {} has started, which would be as many jobs: expected it once, and "
+        "stretto join on the others",
+        job.least, job.ranks, place->ranks, place->starter));
+  }
   require_range(job.restarts > 0, fmt::format("--restarts {}", job.restarts));
   require_range(job.here.has_value(), fmt::format("--here {}", job.here.value_or(0)));
   require_range(job.listen.has_value(), "--listen");

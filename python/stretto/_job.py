@@ -92,7 +92,6 @@ def init(
         place = _core.Place(rank, ranks, _name_of_job())
     elif _core.is_member():
         place = _core.find_place()
-        _process_group.warn_of_groups()
     else:
         place = _process_group.find_place(60.0 if timeout is None else timeout) or _place_by_environment()
     if timeout is None:

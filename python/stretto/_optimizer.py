@@ -334,6 +334,8 @@ class Optimizer(torch.optim.Optimizer):
     def _check_first_step(self) -> None:
         if _job.alone():
             _process_group.check_alone()
+        elif self._job.members_change:
+            _process_group.warn_of_groups()
         _unattached.check(p for group in self.param_groups for p in group["params"])
         self._tensors.check_model()
         if self._tensors.model is not None:

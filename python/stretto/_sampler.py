@@ -54,6 +54,11 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         seed: int = 0,
         lengths: Sequence[int] | None = None,
     ) -> None:
+        if hasattr(samples, "__iter__"):
+            raise UsageError(
+                "Sampler(samples=) of a data set: expected len(dataset); of one without an index, as an "
+                "IterableDataset, there is no Sampler: write it to files once, and read them by index"
+            )
         for name, value, least in (
             ("samples", samples, 1),
             ("batch_size", batch_size, 1),

@@ -371,6 +371,12 @@ class BadInput(ProgramTest):
         self.assert_rejected(run("1:2", "true", restarts=-1), "--restarts -1")
         self.assert_rejected(run("2", "true", restarts=1), "--restarts 1 with --ranks 2", "--ranks 1:2")
 
+    def test_a_range_in_each_process_of_another_launcher(self):
+        place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": "29500", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "one"}
+        for environment in place, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}:
+            self.assert_rejected(run("1:2", "true", env={**os.environ, **environment}), "--ranks 1:2", "as many jobs", "stretto join")
+
     def test_an_environment_that_is_none(self):
         for words in "nonsense", PLACE + "0", PLACE.replace("40123", "0"):
             result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={words}", LOOP, "sync", "10"],

@@ -155,6 +155,7 @@ sampler = stretto.Sampler(8, 2)
 tell(lambda: stretto.init(rank=0, ranks=2))
 tell(lambda: next(iter(sampler)))
 tell(lambda: stretto.Sampler(0))
+tell(lambda: stretto.Sampler(torch.zeros(8, 2)))
 try:
     stretto.leave()
 except SystemExit as left:
@@ -193,6 +194,7 @@ EXPECTED = """
 init(rank=0, ranks=2) under `stretto run --ranks MIN:MAX`
 draws before there is a stretto.Optimizer
 Sampler(samples=0): expected a number of at least 1
+Sampler(samples=) of a data set: expected len(dataset)
 Left 0
 Sampler(batch_size=2.5): expected a number of at least 1
 Sampler(lengths=) of 2 samples: expected 8
@@ -243,3 +245,27 @@ def test_registered_states_differ(tmp_path: pathlib.Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(result.stdout.split()) == 1  # the other one goes on
     assert "in its registered states: on rank " in result.stderr
+
+
+GROUP = """
+import os, sys, torch
+import stretto
+torch.set_num_threads(1)
+model = torch.nn.Linear(2, 1)
+optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), 0.1), model)
+store = f"file://{sys.argv[1]}"
+torch.distributed.init_process_group("gloo", init_method=store, rank=stretto.local_rank(), world_size=2)
+for batch in stretto.Sampler(64, 2):
+    optimizer.zero_grad()
+    model(torch.ones(2, 2)).sum().backward()
+    optimizer.step()
+optimizer.finish()
+"""
+
+
+def test_a_process_group_does_not_follow_the_members(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "group.py"
+    script.write_text(GROUP)
+    result = run("2:2", script, tmp_path / "store")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "torch.distributed has a process group of 2, which does not change with the members" in result.stderr
