@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,15 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
       "unless it has made a session of its own.");
 }
 
+/// That of this command among processes that another launcher has started.
+std::optional<LaunchedRank> own_place() {
+  try {
+    return launched_rank();
+  } catch (const UsageError&) {
+    return std::nullopt;  // a variable alone, as people set it, says nothing
+  }
+}
+
 int run_ranks_of_a_program(const ProgramRanks& job) {
   if (job.ranks == 0) {
     throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
@@ -96,7 +106,7 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
     throw UsageError(
         fmt::format("{} with --ranks {}: expected a range, as in --ranks 1:{}", option, job.ranks, job.ranks));
   };
-  if (const auto place = launched_rank(); job.least > 0 && place && place->ranks > 1) {
+  if (const auto place = own_place(); job.least > 0 && place && place->ranks > 1) {
     throw UsageError(fmt::format(
         "--ranks {}:{} in each of {} processes that {} has started, which would be as many jobs: expected it once, and "
         "stretto join on the others",

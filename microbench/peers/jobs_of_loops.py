@@ -31,7 +31,7 @@ def stretto_run(ranks, *options):
 
 # Of a Job. `step`: seconds that a step sleeps; `kind`: of delays; `rate`: of SGD; `kill_at`: of the victim's own steps,
 # or -1; `pool`: whether ranks of Stretto draw from a pool; `timeout`: of torchft's process group, as in its examples.
-SETTINGS = {"ranks": 4, "batches": 800, "kind": "balanced", "step": 0.01, "rate": 0.02, "kill_at": -1}
+SETTINGS = {"ranks": 4, "batches": 800, "kind": "balanced", "step": 0.01, "rate": 0.02, "kill_at": -1, "hidden": 256}
 SETTINGS |= {"algorithm": "", "pool": True, "timeout": 5}
 
 
@@ -81,6 +81,15 @@ class Story:
                 longest = max(longest, when - last.get(rank, when) if when > since else 0)
                 last[rank] = when
         return longest
+
+    def median_step(self, until):
+        """The time between two steps of a rank before then, in seconds."""
+        last, times = {}, []
+        for when, _, rank, word, _ in self.lines:
+            if word == "stepped" and when < until:
+                times += [when - last[rank]] if rank in last else []
+                last[rank] = when
+        return statistics.median(times)
 
     def computed_again(self):
         """Batches that were computed twice, but for that of the process that was killed, which was not completed."""

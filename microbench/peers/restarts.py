@@ -1,6 +1,6 @@
 """What a lost rank costs, beside restarts: the same small program, one of whose ranks is killed once.
 
-    PYTHONPATH=build/release/package .cache/peers/bin/python microbench/peers/restarts.py [--times N] [--only NAME,...]
+    PYTHONPATH=build/release/package .cache/peers/bin/python microbench/peers/restarts.py [--times N] [--only NAME,...] [--hidden N]
 
 Jobs: `stretto run --ranks MIN:MAX`, without and with --restarts; torchrun --max-restarts, of DistributedDataParallel
 with a checkpoint every 50 steps; torchft, whose lost process is started again. training_loops.py has the programs, and
@@ -8,8 +8,9 @@ how to make the environment. A step sleeps 20 ms, and the rank is killed in its 
 checkpoints.
 
 Of each kill: seconds until a step is over that a rank has begun after it; the longest time in which another rank ended
-no step (ranks of LocalSGD take steps of their own before they notice); batches that were computed twice; processes that
-were started after the first ones. Medians, and the ranges.
+no step (ranks of LocalSGD take steps of their own before they notice), beside the median step before; batches that were
+computed twice; processes that were started after the first ones. Medians, and the ranges. --hidden 350000 makes a model of
+105 MB.
 """
 
 import argparse
@@ -51,7 +52,8 @@ def costs_of(story):
     if not story.ended() or not story.of("killed"):
         return None
     killed = story.killed_at()
-    return story.next_step(), story.standstill(killed, VICTIM), story.computed_again(), len(story.of("started")) - RANKS
+    waits = story.next_step(), story.standstill(killed, VICTIM), story.median_step(killed)
+    return *waits, story.computed_again(), len(story.of("started")) - RANKS
 
 
 def main():
@@ -59,6 +61,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--batches", type=int, default=1200)
+    parser.add_argument("--hidden", type=int, default=256, help="features in the middle of the model, of 75 numbers each")
+    parser.add_argument("--kill-at", type=int, default=70, help="steps of its own that the rank has made by then")
     parser.add_argument("--watchdog", type=float, default=60, help="seconds without a step: a job has failed")
     parser.add_argument("--only", default=",".join(jobs), help="of these jobs, with commas between them")
     options = parser.parse_args()
@@ -68,18 +72,18 @@ def main():
     for turn, name in jobs_of_loops.each_in_turns(only, options.times):
         _, command, start, more = jobs[name]
         loads.append(os.getloadavg()[0])
-        settings = {"batches": options.batches, "step": 0.02, "kill_at": 70, **more}
+        settings = {"batches": options.batches, "step": 0.02, "kill_at": options.kill_at, "hidden": options.hidden, **more}
         story = jobs_of_loops.run(command, watchdog=options.watchdog, **start, **settings)
         cost = costs_of(story)
         costs[name].append(cost)
         print(f"# {turn} {name}: {cost or 'has not come to its end: ' + story.output[-1000:]}", flush=True)
     print(f"\n{RANKS} ranks, a kill, {options.times} times, in turns; {jobs_of_loops.machine(loads)}\n")
-    print("| | s to the next step | longest standstill, s | batches computed twice | processes started |")
-    print("|---|---|---|---|---|")
+    print("| | s to the next step | longest standstill, s | median step, s | batches computed twice | processes started |")
+    print("|---|---|---|---|---|---|")
     for name in only:
         ended = [cost for cost in costs[name] if cost]
-        columns = zip(zip(*ended), (3, 3, 0, 0))
-        cells = [jobs_of_loops.spread(values, digits) for values, digits in columns] or ["never"] * 4
+        columns = zip(zip(*ended), (3, 3, 3, 0, 0))
+        cells = [jobs_of_loops.spread(values, digits) for values, digits in columns] or ["never"] * 5
         failed = f" ({len(ended)} of {options.times} jobs came to their end)" if len(ended) < options.times else ""
         print(f"| {jobs[name][0]}{failed} | {' | '.join(cells)} |")
 

@@ -70,7 +70,7 @@ class Job:
 
     def model(self):
         torch.manual_seed(1)
-        layers = (torch.nn.Linear(INPUTS, 256), torch.nn.ReLU(), torch.nn.Linear(256, CLASSES))
+        layers = (torch.nn.Linear(INPUTS, self.hidden), torch.nn.ReLU(), torch.nn.Linear(self.hidden, CLASSES))
         return torch.nn.Sequential(Delay(self), *layers)
 
     def data(self, number, size=BATCH):
@@ -122,7 +122,7 @@ class Job:
         """Says what the loop has come to, and waits for the others, so that no framework takes an end for a loss."""
         processor = processor_seconds()
         with torch.no_grad():
-            x, y = self.data(1 << 40, 4096)
+            x, y = self.data(1 << 40, 4096 if self.hidden < 4096 else 64)  # which take memory by the feature
             loss = torch.nn.functional.cross_entropy(model(x), y).item()
         self.say("ended", processor, loss, peak_mebibytes())
         left, deadline = self.ranks - (self.folder / "died").exists(), time.monotonic() + 10

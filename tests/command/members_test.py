@@ -376,6 +376,7 @@ class BadInput(ProgramTest):
                  "MASTER_PORT": "29500", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "one"}
         for environment in place, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}:
             self.assert_rejected(run("1:2", "true", env={**os.environ, **environment}), "--ranks 1:2", "as many jobs", "stretto join")
+        self.assert_succeeds(run("1:2", "true", env={**os.environ, "WORLD_SIZE": "2"}))
 
     def test_an_environment_that_is_none(self):
         for words in "nonsense", PLACE + "0", PLACE.replace("40123", "0"):
