@@ -2,31 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
 
+#include "stretto/simulate/cluster_parts.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto {
-
-struct SimulatedCluster::Message {
-  int src = 0;
-  int dst = 0;
-  Envelope envelope;
-  std::vector<std::byte> head;
-  const std::byte* body = nullptr;
-  std::vector<std::byte> copy;  // of an eager body
-  SendToken token = kNoToken;
-  int pieces = 1;               // of the body
-  int come = 0;                 // pieces delivered
-  std::byte* target = nullptr;  // from the first piece on
-  Duration transfer{0};         // at the receiver's card, alone
-  bool reaching = false;        // on its way there
-  bool queued = false;          // waits for others at both cards
-  bool last_piece() const { return come + 1 >= pieces; }
-};
 
 /// A piece of a message to deliver, something to run on behalf of a rank, or a reason to wake it. Small, since a heap
 /// moves it often.
@@ -44,153 +26,37 @@ struct SimulatedCluster::Later {
   }
 };
 
-class SimulatedCluster::Node final : public Transport {
- public:
-  Node(SimulatedCluster& cluster, int rank) : cluster_(cluster), rank_(rank), bell_(words_, false) {}
-
-  int rank() const override { return rank_; }
-  int size() const override { return cluster_.size(); }
-  const char* name() const override { return "simulated"; }
-  bool carries_payload() const override { return cluster_.network_.payload; }
-  Doorbell& doorbell() override { return bell_; }
-  const Members& members() const override { return cluster_.members_; }
-
-  void send(int peer, Envelope envelope, std::span<const std::byte> head, std::span<const std::byte> body,
-            SendToken token) override {
-    STRETTO_CHECK(peer != rank_, "rank ", rank_, " sends to itself");
-    STRETTO_CHECK(head.size() <= kMaxHeadBytes, "head of ", head.size(), " bytes");
-    if (crashed) return;
-    envelope.head_bytes = static_cast<std::uint32_t>(head.size());
-    envelope.body_bytes = body.size();
-    if (cluster_.nodes_[static_cast<std::size_t>(peer)]->crashed) {
-      if (token != kNoToken) sent.push_back(token);
-      return;
-    }
-    Message* message = cluster_.new_message();
-    message->src = rank_;
-    message->dst = peer;
-    message->envelope = envelope;
-    message->head.assign(head.begin(), head.end());
-    message->body = body.data();
-    message->token = token;
-    if (static_cast<std::int64_t>(body.size()) <= cluster_.network_.eager_bytes) complete(*message, body);
-    cluster_.post(message);
-  }
-
-  TimePoint poll_by() const override { return sent.empty() ? TimePoint::never() : TimePoint{}; }
-
-  bool poll(MessageSink& sink) override {
-    bool any = false;
-    while (!losses.empty()) {
-      const auto [peer, reason] = losses.back();
-      losses.pop_back();
-      sink.lost(peer, reason);
-      any = true;
-    }
-    // The sink may send, and complete, more: work on the lists as they are now.
-    std::swap(sent, completing_);
-    for (SendToken token : completing_) sink.sent(token);
-    any |= !completing_.empty();
-    completing_.clear();
-    std::swap(inbox, arriving_);
-    for (Message* message : arriving_) {
-      any = true;
-      if (deliver(*message, sink)) cluster_.free_messages_.push_back(message);
-    }
-    arriving_.clear();
-    for (int src : to_wake_) cluster_.push(cluster_.now(), src);
-    to_wake_.clear();
-    return any;
-  }
-
-  /// Of the messages to one peer: none overtakes another.
-  struct Arrival {
-    int peer;
-    TimePoint time;                 // when the last one arrives
-    TimePoint reached;              // when the last one that goes through the receiver's card comes there
-    int reaching = 0;               // so many are on their way to it, or there
-    std::vector<Message*> there{};  // at fair cards, in order; the first is under way
-  };
-  Arrival& last_arrival(int peer) {
-    const auto at = std::ranges::lower_bound(arrivals_, peer, {}, &Arrival::peer);
-    if (at != arrivals_.end() && at->peer == peer) return *at;
-    return *arrivals_.insert(at, {peer, TimePoint(), TimePoint()});
-  }
-
-  /// Forgets the messages at fair cards, and returns how many there were.
-  std::int64_t drop_there() {
-    std::int64_t dropped = 0;
-    for (Arrival& arrival : arrivals_) {
-      dropped += static_cast<std::int64_t>(arrival.there.size());
-      arrival.there.clear();
-    }
-    return dropped;
-  }
-
-  std::vector<Message*> inbox;
-  std::vector<SendToken> sent;
-  std::vector<std::pair<int, Error>> losses;
-  std::function<void()> wake;
-  TimePoint wakes_at = TimePoint::never();  // the earliest of wake_by() under way
-  std::optional<SharedArena> shared;
-  TimePoint stopped_until;
-  TimePoint busy_until;
-  TimePoint sending_until, receiving_until;  // its card, if it is shared
-  bool crashed = false;
-
- private:
-  SharedArena* arena() override { return shared ? &*shared : nullptr; }
-
-  /// Ends the send of an eager message: the sender's memory is the sender's again.
-  void complete(Message& message, std::span<const std::byte> body) {
-    if (message.body != nullptr) {
-      message.copy.assign(body.begin(), body.end());
-      message.body = message.copy.data();
-    }
-    if (message.token != kNoToken) sent.push_back(std::exchange(message.token, kNoToken));
-  }
-
-  /// The next piece of a message. Returns whether it was the last.
-  bool deliver(Message& message, MessageSink& sink) {
-    if (message.come == 0) message.target = sink.begin(message.src, message.envelope, message.head);
-    const std::uint64_t bytes = message.envelope.body_bytes;
-    const auto cut = [&](int piece) {
-      return bytes * static_cast<std::uint64_t>(piece) / static_cast<std::uint64_t>(message.pieces);
-    };
-    const std::uint64_t from = cut(message.come), until = cut(message.come + 1);
-    if (message.target != nullptr && message.body != nullptr && until > from) {
-      std::memcpy(message.target + from, message.body + from, until - from);
-    }
-    if (++message.come < message.pieces) return false;
-    sink.end(message.src);
-    if (message.token == kNoToken) return true;
-    Node& sender = *cluster_.nodes_[static_cast<std::size_t>(message.src)];
-    sender.sent.push_back(message.token);
-    if (!sender.crashed) to_wake_.push_back(message.src);
-    return true;
-  }
-
-  SimulatedCluster& cluster_;
-  const int rank_;
-  std::vector<Arrival> arrivals_;  // of peers that have been sent something, sorted: most ranks talk to few
-  DoorbellWords words_;
-  Doorbell bell_;
-  std::vector<Message*> arriving_;
-  std::vector<SendToken> completing_;
-  std::vector<int> to_wake_;
-};
-
 SimulatedCluster::SimulatedCluster(int ranks, NetworkOptions network, std::uint64_t seed)
-    : network_(network), random_(seed, 0x636c7573746572), members_(ranks) {
+    : network_(network), random_(seed, 0x636c7573746572) {
   STRETTO_CHECK(!network_.shared_card || network_.pieces == 1, "messages in pieces through a shared card");
   if (network_.shared_card && network_.fair_shares) shares_.emplace(ranks);
-  for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    nodes_.push_back(std::make_unique<Node>(rank));
+    all.push_back(rank);
+  }
+  all_ = make_world(std::move(all));
+  for (int rank = 0; rank < ranks; ++rank) {
+    nodes_[static_cast<std::size_t>(rank)]->port = std::make_unique<Port>(*this, all_, rank);
+  }
 }
 
-SimulatedCluster::~SimulatedCluster() = default;
+SimulatedCluster::~SimulatedCluster() {
+  nodes_.clear();  // which still drop messages
+}
 
 Transport& SimulatedCluster::transport(int rank) {
-  return *nodes_[static_cast<std::size_t>(rank)];
+  return *nodes_[static_cast<std::size_t>(rank)]->port;
+}
+
+std::shared_ptr<SimulatedCluster::World> SimulatedCluster::make_world(std::vector<int> nodes) {
+  const auto ranks = static_cast<int>(nodes.size());
+  return std::make_shared<World>(World{std::move(nodes), Members(ranks), std::vector<Port*>(ranks)});
+}
+
+std::unique_ptr<Transport> SimulatedCluster::enter(std::shared_ptr<World> world, int rank) {
+  STRETTO_CHECK(network_.pieces == 1, "messages in pieces between ranks that may be gone");
+  return std::make_unique<Port>(*this, std::move(world), rank);
 }
 
 void SimulatedCluster::FreeMemory::operator()(std::byte* memory) const {
@@ -199,21 +65,21 @@ void SimulatedCluster::FreeMemory::operator()(std::byte* memory) const {
 
 void SimulatedCluster::place(Members members) {
   STRETTO_CHECK(members.size() == size() && shared_.empty(), members.size(), " ranks are placed of ", size());
-  members_ = std::move(members);
+  all_->members = std::move(members);
 }
 
 void SimulatedCluster::share_memory(std::uint64_t bytes) {
   if (size() > JobMemory::kMaxRanks) {
     throw UsageError(text(size(), " ranks cannot share memory: at most ", JobMemory::kMaxRanks, " can meet there"));
   }
-  for (int host = 0; host < members_.hosts(); ++host) {
+  for (int host = 0; host < all_->members.hosts(); ++host) {
     // Pages that are never touched cost nothing.
     std::byte* memory = shared_.emplace_back(static_cast<std::byte*>(std::calloc(bytes, 1))).get();
     if (memory == nullptr) throw std::bad_alloc();
-    const std::span<const int> on = members_.on(host);
+    const std::span<const int> on = all_->members.on(host);
     const auto ring = [this, on](int place) { push(now() + network_.latency, on[static_cast<std::size_t>(place)]); };
     for (const int rank : on) {
-      nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(memory, bytes), members_.place_of(rank),
+      nodes_[static_cast<std::size_t>(rank)]->shared.emplace(std::span(memory, bytes), all_->members.place_of(rank),
                                                              static_cast<int>(on.size()), ring, true);
     }
   }
@@ -270,6 +136,31 @@ SimulatedCluster::Message* SimulatedCluster::new_message() {
   Message* message = free_messages_.back();
   free_messages_.pop_back();
   return message;
+}
+
+void SimulatedCluster::free(Message* message) {
+  message->world.reset();
+  free_messages_.push_back(message);
+}
+
+SimulatedCluster::Port* SimulatedCluster::sender_of(const Message& message) {
+  return message.world->ports[static_cast<std::size_t>(message.from)];
+}
+
+void SimulatedCluster::drop(Message* message) {
+  Port* const sender = sender_of(*message);
+  if (sender != nullptr && message->token != kNoToken) {
+    sender->sent.push_back(message->token);
+    push(now(), message->src);
+  }
+  free(message);
+}
+
+void SimulatedCluster::arrive(Message* message) {
+  Port* const receiver = message->world->ports[static_cast<std::size_t>(message->to)];
+  // Where a rank is gone, the memory that the message comes from or goes to is, too.
+  if (receiver == nullptr || sender_of(*message) == nullptr) return drop(message);
+  receiver->inbox.push_back(message);
 }
 
 std::uint64_t SimulatedCluster::link(int src, int dst) const {
@@ -398,7 +289,7 @@ bool SimulatedCluster::run_next() {
     if (event.run < 0) --under_way_;
     if (event.run >= 0) take_run(event.run);
     if (event.message != nullptr && event.message->token != kNoToken && event.message->last_piece()) {
-      nodes_[static_cast<std::size_t>(event.message->src)]->sent.push_back(event.message->token);
+      if (Port* const sender = sender_of(*event.message)) sender->sent.push_back(event.message->token);
       wake(event.message->src);
     }
     if (event.message != nullptr) ++event.message->come;
@@ -419,7 +310,7 @@ bool SimulatedCluster::run_next() {
     reach(event.message);
     return true;
   }
-  if (event.message != nullptr) node.inbox.push_back(event.message);
+  if (event.message != nullptr) arrive(event.message);
   wake(event.rank);
   return true;
 }

@@ -66,9 +66,22 @@ class SimulatedCluster {
   ~SimulatedCluster();
 
   int size() const { return static_cast<int>(nodes_.size()); }
+  const NetworkOptions& network() const { return network_; }
   VirtualClock& clock() { return clock_; }
   TimePoint now() const { return clock_.now(); }
   Transport& transport(int rank);
+
+  // ---- worlds: jobs whose members change have one after the other ----
+
+  /// Some of the nodes as the ranks of a network of their own: no message of it reaches another one, but all share the
+  /// cards of the nodes.
+  struct World;
+  /// Of these nodes, by rank.
+  std::shared_ptr<World> make_world(std::vector<int> nodes);
+  /// The transport of a rank of `world`, which has come there when this returns, and is gone when the transport ends.
+  /// Messages to a rank that is not there go nowhere; those of a rank that is gone are lost. No other rank is told.
+  /// Requires: the rank is not there; the cluster outlives the transport.
+  std::unique_ptr<Transport> enter(std::shared_ptr<World> world, int rank);
 
   /// Before anything else: the ranks are on these hosts, in place of one. Requires: members.size() == size().
   void place(Members members);
@@ -104,7 +117,8 @@ class SimulatedCluster {
   void crash(int rank, Duration notice);
 
  private:
-  class Node;
+  struct Node;
+  class Port;
   struct Message;
   struct Event;
   struct Later;
@@ -132,6 +146,13 @@ class SimulatedCluster {
   std::function<void()> take_run(std::int32_t index);
   void wake(int rank);
   Message* new_message();
+  void free(Message* message);
+  /// Null: it is gone.
+  static Port* sender_of(const Message& message);
+  /// A message that nobody receives.
+  void drop(Message* message);
+  /// A piece of a message has come to its receiver.
+  void arrive(Message* message);
 
   const NetworkOptions network_;
   Random random_;
@@ -140,16 +161,16 @@ class SimulatedCluster {
   std::uint64_t messages_ = 0;
   std::int64_t under_way_ = 0;  // events that are no rank's own doing
   std::uint64_t order_ = 0;
+  std::shared_ptr<World> all_;  // of all nodes
+  std::vector<std::unique_ptr<Message>> all_messages_;
+  std::vector<Message*> free_messages_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::uint64_t, double> link_factor_;  // of ordered pairs; 1 where there is none
   std::vector<Event> queue_;                               // a heap, earliest first
   std::vector<std::function<void()>> runs_;                // of events in the queue
   std::vector<std::int32_t> free_runs_;                    // indices into runs_ that no event has
-  std::vector<std::unique_ptr<Message>> all_messages_;
-  std::vector<Message*> free_messages_;
   std::optional<CardShares> shares_;  // of fair cards
   std::vector<Message*> transfers_;   // by their numbers there; null: over
-  Members members_;
   std::vector<std::unique_ptr<std::byte, FreeMemory>> shared_;  // by host
 };
 

@@ -53,14 +53,15 @@ void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
   // What the application has done since the last step, a helper thread would see now.
   const bool rung = engine_ != nullptr && engine_->doorbell().rings() != rings_;
   if (rung && progress_by_ == ProgressBy::thread) step();
-  if (engine_ != nullptr) cluster().wake_by(rank_, engine_->step_by());
+  cluster().wake_by(rank_, step_by());
 
   const TimePoint until = clock().now() + duration;
   const bool beside = ranks_.compute_threads_ > 1;
   if (!beside) work();
   computing_ = true;
   ++ranks_.computing_;
-  cluster().at(until, rank_, [this, beside] {
+  cluster().at(until, rank_, [this, beside, number = ++computations_] {
+    if (!computing_ || number != computations_) return;  // it has been interrupted
     if (beside) computed_.take();
     resume();
   });
@@ -82,17 +83,33 @@ void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
   computing_ = false;
   --ranks_.computing_;
   ranks_.last_progress_ = clock().now();
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   if (thrown) std::rethrow_exception(thrown);
+}
+
+void VirtualRank::wait_until(FunctionRef<bool()> done) {
+  while (!done()) (void)wait_for(done, TimePoint::never());
+}
+
+void VirtualRank::interrupt(std::exception_ptr why) {
+  if (over_ || (!waiting_ && !computing_)) return;
+  thrown_ = std::move(why);
+  if (computing_ && ranks_.compute_threads_ > 1) computed_.take();
+  resume();
 }
 
 bool VirtualRank::drive(FunctionRef<bool()> done, TimePoint deadline, Looking, std::atomic<std::uint32_t>*) {
   STRETTO_CHECK(engine_ != nullptr, "rank ", rank_, " waits without an engine");
+  return wait_for(done, deadline);
+}
+
+bool VirtualRank::wait_for(FunctionRef<bool()> done, TimePoint deadline) {
   step();
   if (done()) return true;
   if (clock().now() >= deadline) return false;
   if (ranks_.stuck_) throw Failure(*ranks_.stuck_);
   waiting_.emplace(Waiting{done, deadline});
-  cluster().wake_by(rank_, std::min(deadline, engine_->step_by()));
+  cluster().wake_by(rank_, std::min(deadline, step_by()));
   rest();
   waiting_.reset();
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
@@ -133,17 +150,17 @@ void VirtualRank::step() {
 }
 
 void VirtualRank::woken() {
-  if (over_ || engine_ == nullptr) return;
+  if (over_ || (engine_ == nullptr && !waiting_)) return;
   if (!waiting_ && progress_by_ == ProgressBy::application) return;
   step();
-  if (!waiting_) return cluster().wake_by(rank_, engine_->step_by());
+  if (!waiting_) return cluster().wake_by(rank_, step_by());
   try {
     done_ = waiting_->done();
   } catch (...) {
     thrown_ = std::current_exception();
   }
   if (done_ || thrown_ || clock().now() >= waiting_->deadline) return resume();
-  cluster().wake_by(rank_, std::min(waiting_->deadline, engine_->step_by()));
+  cluster().wake_by(rank_, std::min(waiting_->deadline, step_by()));
 }
 
 VirtualRanks::VirtualRanks(SimulatedCluster& cluster, int compute_threads)

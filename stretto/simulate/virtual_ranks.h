@@ -101,6 +101,13 @@ class VirtualRank final : public Driver {
   /// time go on, if there are several threads to compute with (VirtualRanks). So `work` may use what nothing else
   /// touches until it has returned, neither another rank nor this rank's engine. Rethrows what it throws, at the end.
   void compute(Duration duration, FunctionRef<void()> work);
+  /// Waits until `done`, which is called when this rank is woken (SimulatedCluster::wake_by()): with an engine, which
+  /// is driven meanwhile, or without.
+  void wait_until(FunctionRef<bool()> done);
+
+  /// Ends what the application waits for or computes at this moment by an exception, which passes through that call.
+  /// Called by events of the cluster, not by an application. Without effect once the application has returned.
+  void interrupt(std::exception_ptr why);
 
  private:
   friend class VirtualRanks;
@@ -117,6 +124,8 @@ class VirtualRank final : public Driver {
   void woken();
 
   void step();
+  TimePoint step_by() const { return engine_ != nullptr ? engine_->step_by() : TimePoint::never(); }
+  bool wait_for(FunctionRef<bool()> done, TimePoint deadline);
 
   struct Waiting {
     FunctionRef<bool()> done;
@@ -132,8 +141,9 @@ class VirtualRank final : public Driver {
   ProgressBy progress_by_ = ProgressBy::thread;
   std::optional<Waiting> waiting_;
   bool done_ = false;          // of the wait that is over
-  std::exception_ptr thrown_;  // by its `done`
+  std::exception_ptr thrown_;  // by its `done`, or interrupt()
   bool computing_ = false;
+  std::uint64_t computations_ = 0;  // of which the last one is under way, or has been
   bool over_ = false;        // the application has returned
   std::uint32_t rings_ = 0;  // of the doorbell at the last step
 

@@ -14,7 +14,7 @@
 
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/members/link_words.h"
-#include "stretto/membership/views/pool_change.h"
+#include "stretto/membership/hosts/members/master_side.h"
 
 namespace stretto {
 namespace {
@@ -30,15 +30,17 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, Register& reg, const MasterServerOptions& options, MasterHooks hooks)
       : io_(io),
-        register_(reg),
         program_(options.program),
         hooks_(std::move(hooks)),
         timer_(io),
-        master_(options.master, clock_.now()),
+        master_(reg, options.master, clock_.now(),
+                {.say = [this](MemberNumber to, const MasterWords& words) { say(to, words); },
+                 .tell = [this](const std::string& line) { tell(line); },
+                 .kill = [this](MemberNumber number) { kill(number); }}),
         places_(options.places, options.given) {}
 
   void begin() {
-    act();
+    master_.begin();
     asio::co_spawn(
         io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
   }
@@ -52,8 +54,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     if (closed_) return;
     places_.ended(number);
     asked_.erase(number);
-    master_.lost(number);
-    act();
+    master_.lose(number);
   }
   void close() {
     closed_ = true;
@@ -63,7 +64,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   }
   std::optional<GivenPlaces::Given> give_place(std::optional<int> wish) { return places_.give(wish); }
   void send_away(MemberNumber number) { say(number, MasterWords::of(MasterWords::Kind::leave)); }
-  Registered known() const { return master_.known().value_or(Registered{}); }
+  Registered known() const { return master_.known(); }
   bool is_visited() const { return !lines_.empty() || !visitors_.empty(); }
 
  private:
@@ -74,16 +75,12 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   void answer(const std::shared_ptr<Line>& line, const ProcessWords& words);
   void end_visit(const std::shared_ptr<Line>& line);
   MasterWords standing() const;
-  void hear(MemberNumber number, const ProcessWords& words);
-  void hand_out(MemberNumber number, std::uint64_t batches);
-  /// Does what the master wants, until it wants nothing.
-  void act();
-  void carry_out(MasterAction action);
-  void commit(View view, BatchesApplied applied);
-  /// Once all members have begun, what all have is for good.
-  void settle() {
-    if (!pool_ || !master_.has_begun()) return;
-    for (const auto& [number, batches] : std::exchange(applied_, {})) pool_->settle(number, batches);
+  /// The process of a member that the others go on without.
+  void kill(MemberNumber number) {
+    if (const auto asked = asked_.find(number); asked != asked_.end()) {
+      return asked->second->write(MasterWords::of(MasterWords::Kind::kill, number));
+    }
+    if (hooks_.kill) hooks_.kill(number);
   }
   void say(MemberNumber number, const MasterWords& words) {
     if (const auto line = lines_.find(number); line != lines_.end()) line->second->write(words);
@@ -94,21 +91,17 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   asio::io_context& io_;
-  Register& register_;
   const std::vector<std::string> program_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;
-  Master master_;  // uses the clock
+  MasterSide master_;  // uses the clock
   GivenPlaces places_;
   std::map<MemberNumber, std::shared_ptr<Line>> lines_;  // of the processes that have come and not ended
   std::map<MemberNumber, std::shared_ptr<Line>> asked_;  // who has asked for their numbers, where it is not the owner
   std::set<std::shared_ptr<Line>> visitors_;             // that speak for no member
-  std::optional<Pool> pool_;                             // from the first that has asked for a batch
-  BatchesApplied applied_;                               // before the present world, and not settled
   std::string waited_;                                   // what it waits for, in words
   TimePoint tell_at_ = TimePoint::never();               // that again
-  bool acts_ = false;
   bool closed_ = false;
 };
 
@@ -120,8 +113,7 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     if (closed_) co_return;
     const TimePoint now = clock_.now();
     master_.tick(now);
-    act();
-    const std::string waits = master_.waiting();
+    const std::string waits = master_.master().waiting();
     if (waits.empty() || waits != waited_) tell_at_ = waits.empty() ? TimePoint::never() : now + kSilence;
     waited_ = waits;
     if (now < tell_at_) continue;
@@ -186,7 +178,7 @@ void MasterServer::Impl::end_visit(const std::shared_ptr<Line>& line) {
 MasterWords MasterServer::Impl::standing() const {
   MasterWords words = MasterWords::of(MasterWords::Kind::stands);
   words.content = known();
-  words.beside = {.spares = master_.spares(), .waits = master_.waiting(), .program = program_};
+  words.beside = {.spares = master_.master().spares(), .waits = master_.master().waiting(), .program = program_};
   return words;
 }
 
@@ -201,86 +193,13 @@ asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> li
   }
   lines_[number] = line;
   line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});  // a master listens here
-  hear(number, first);
+  master_.hear(number, first);
   auto words = co_await line->read<ProcessWords>();
-  for (; words && !closed_; words = co_await line->read<ProcessWords>()) hear(number, *words);
+  for (; words && !closed_; words = co_await line->read<ProcessWords>()) master_.hear(number, *words);
   if (closed_) co_return;
   if (words.error().code == Errc::bad_input) tell(text("member ", number, ": ", words.error().message));
   lines_.erase(number);
   lose(number);
-}
-
-void MasterServer::Impl::hear(MemberNumber number, const ProcessWords& words) {
-  switch (words.kind) {
-    case ProcessWords::Kind::hello: master_.hello(words.hello); break;
-    case ProcessWords::Kind::report: master_.reported(words.report); break;
-    case ProcessWords::Kind::begun: master_.begun(number, words.epoch); break;
-    case ProcessWords::Kind::done: master_.done(number, words.epoch); break;
-    case ProcessWords::Kind::leaving: master_.leaving(number); break;
-    case ProcessWords::Kind::waits: master_.waits(number, true); break;
-    case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
-    case ProcessWords::Kind::take: return hand_out(number, words.batches);
-    default: return say(number, MasterWords::of_refusal("this is no word of a member's"));
-  }
-  act();
-}
-
-void MasterServer::Impl::hand_out(MemberNumber number, std::uint64_t batches) {
-  if (!pool_) {
-    auto pool = Pool::from_position(batches, known().view.position);
-    if (!pool) return say(number, MasterWords::of_refusal(pool.error().message));
-    pool_ = *std::move(pool);
-  }
-  say(number, MasterWords::of_batch(pool_->take(number)));
-}
-
-void MasterServer::Impl::act() {
-  if (std::exchange(acts_, true)) return;  // an answer of the register's is one more thing to do
-  for (auto actions = master_.take_actions(); !actions.empty(); actions = master_.take_actions()) {
-    for (MasterAction& action : actions) carry_out(std::move(action));
-  }
-  settle();
-  acts_ = false;
-}
-
-void MasterServer::Impl::carry_out(MasterAction action) {
-  switch (action.kind) {
-    case MasterAction::Kind::read: return master_.read(register_.read());
-    case MasterAction::Kind::commit: return commit(std::move(action.content.view), std::move(action.applied));
-    case MasterAction::Kind::end: {
-      const Written written = register_.end(action.epoch, action.how);
-      if (written == Written::done && !action.words.empty()) tell(action.words);
-      return master_.ended(written);
-    }
-    case MasterAction::Kind::freeze: return say(action.to, MasterWords::of_freeze(action.epoch));
-    case MasterAction::Kind::tell:
-      return say(action.to, {.kind = MasterWords::Kind::tell, .content = std::move(action.content)});
-    case MasterAction::Kind::say: return tell(action.words);
-    case MasterAction::Kind::refuse: return say(action.to, MasterWords::of_refusal(std::move(action.words)));
-    case MasterAction::Kind::kill:
-      if (const auto asked = asked_.find(action.to); asked != asked_.end()) {
-        return asked->second->write(MasterWords::of(MasterWords::Kind::kill, action.to));
-      }
-      if (hooks_.kill) hooks_.kill(action.to);
-  }
-}
-
-/// What the members that are gone had in hand goes back to the pool, once the register says that they are gone.
-void MasterServer::Impl::commit(View view, BatchesApplied applied) {
-  std::optional<PoolChange> change;
-  if (pool_) {
-    change = change_pool(*pool_, known().view, view, applied);
-    view.position = change->pool.position();
-  }
-  const Written written = register_.commit(view);
-  if (written == Written::done) {
-    applied_ = std::move(applied);
-    if (change) pool_ = std::move(change->pool);
-    for (const std::uint64_t batch : change ? change->dropped : std::vector<std::uint64_t>()) {
-      tell(text("batch ", batch, " is dropped: it was in the hand of ", Pool::kMostLosses, " members that were lost"));
-    }
-  }
-  master_.committed(written, view);
 }
 
 MasterServer::MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterServerOptions& options,

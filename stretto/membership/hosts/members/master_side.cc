@@ -1,0 +1,97 @@
+#include "stretto/membership/hosts/members/master_side.h"
+
+#include <utility>
+#include <vector>
+
+#include "stretto/membership/views/pool_change.h"
+
+namespace stretto {
+
+MasterSide::MasterSide(Register& reg, const MasterOptions& options, TimePoint now, MasterSideHooks hooks)
+    : register_(reg), hooks_(std::move(hooks)), master_(options, now) {}
+
+void MasterSide::lose(MemberNumber number) {
+  master_.lost(number);
+  act();
+}
+
+void MasterSide::tick(TimePoint now) {
+  master_.tick(now);
+  act();
+}
+
+void MasterSide::settle() {
+  if (!pool_ || !master_.has_begun()) return;
+  for (const auto& [number, batches] : std::exchange(applied_, {})) pool_->settle(number, batches);
+}
+
+void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
+  switch (words.kind) {
+    case ProcessWords::Kind::hello: master_.hello(words.hello); break;
+    case ProcessWords::Kind::report: master_.reported(words.report); break;
+    case ProcessWords::Kind::begun: master_.begun(number, words.epoch); break;
+    case ProcessWords::Kind::done: master_.done(number, words.epoch); break;
+    case ProcessWords::Kind::leaving: master_.leaving(number); break;
+    case ProcessWords::Kind::waits: master_.waits(number, true); break;
+    case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
+    case ProcessWords::Kind::take: return hand_out(number, words.batches);
+    default: return hooks_.say(number, MasterWords::of_refusal("this is no word of a member's"));
+  }
+  act();
+}
+
+void MasterSide::hand_out(MemberNumber number, std::uint64_t batches) {
+  if (!pool_) {
+    auto pool = Pool::from_position(batches, known().view.position);
+    if (!pool) return hooks_.say(number, MasterWords::of_refusal(pool.error().message));
+    pool_ = *std::move(pool);
+  }
+  hooks_.say(number, MasterWords::of_batch(pool_->take(number)));
+}
+
+void MasterSide::act() {
+  if (std::exchange(acts_, true)) return;  // an answer of the register's is one more thing to do
+  for (auto actions = master_.take_actions(); !actions.empty(); actions = master_.take_actions()) {
+    for (MasterAction& action : actions) carry_out(std::move(action));
+  }
+  settle();
+  acts_ = false;
+}
+
+void MasterSide::carry_out(MasterAction action) {
+  switch (action.kind) {
+    case MasterAction::Kind::read: return master_.read(register_.read());
+    case MasterAction::Kind::commit: return commit(std::move(action.content.view), std::move(action.applied));
+    case MasterAction::Kind::end: {
+      const Written written = register_.end(action.epoch, action.how);
+      if (written == Written::done && !action.words.empty()) hooks_.tell(action.words);
+      return master_.ended(written);
+    }
+    case MasterAction::Kind::freeze: return hooks_.say(action.to, MasterWords::of_freeze(action.epoch));
+    case MasterAction::Kind::tell:
+      return hooks_.say(action.to, {.kind = MasterWords::Kind::tell, .content = std::move(action.content)});
+    case MasterAction::Kind::say: return hooks_.tell(action.words);
+    case MasterAction::Kind::refuse: return hooks_.say(action.to, MasterWords::of_refusal(std::move(action.words)));
+    case MasterAction::Kind::kill: return hooks_.kill(action.to);
+  }
+}
+
+/// What the members that are gone had in hand goes back to the pool, once the register says that they are gone.
+void MasterSide::commit(View view, BatchesApplied applied) {
+  std::optional<PoolChange> change;
+  if (pool_) {
+    change = change_pool(*pool_, known().view, view, applied);
+    view.position = change->pool.position();
+  }
+  const Written written = register_.commit(view);
+  if (written == Written::done) {
+    applied_ = std::move(applied);
+    if (change) pool_ = std::move(change->pool);
+    for (const std::uint64_t batch : change ? change->dropped : std::vector<std::uint64_t>()) {
+      hooks_.tell(text("batch ", batch, " is dropped: it was in the hand of ", Pool::kMostLosses, " members that were lost"));
+    }
+  }
+  master_.committed(written, view);
+}
+
+}  // namespace stretto

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "stretto/base/clock.h"
+#include "stretto/dispenser/pool.h"
+#include "stretto/membership/hosts/members/link_words.h"
+#include "stretto/membership/views/master.h"
+#include "stretto/membership/views/register.h"
+
+namespace stretto {
+
+/// The ways out of a MasterSide.
+struct MasterSideHooks {
+  std::function<void(MemberNumber to, const MasterWords& words)> say;  ///< to a process; lost where it is not there
+  std::function<void(const std::string& line)> tell;                   ///< to a person
+  /// Ends the process of a member that the others go on without, where it is on a host of the caller's.
+  std::function<void(MemberNumber)> kill;
+};
+
+/// A master with its register and the pool of batches: the words that processes say to it, and those that it says to
+/// them. No thread, clock or socket of its own; calls come one at a time.
+class MasterSide {
+ public:
+  /// `reg` outlives it. `now`: of the clock of tick().
+  MasterSide(Register& reg, const MasterOptions& options, TimePoint now, MasterSideHooks hooks);
+  MasterSide(const MasterSide&) = delete;
+  MasterSide& operator=(const MasterSide&) = delete;
+
+  /// Reads the register. Once, before anything else.
+  void begin() { act(); }
+  /// A word of a process that speaks for a member.
+  void hear(MemberNumber number, const ProcessWords& words);
+  /// Master::lost().
+  void lose(MemberNumber number);
+  /// Time goes on.
+  void tick(TimePoint now);
+
+  const Master& master() const { return master_; }
+  /// The register as far as it is known here.
+  Registered known() const { return master_.known().value_or(Registered{}); }
+
+ private:
+  void hand_out(MemberNumber number, std::uint64_t batches);
+  /// Does what the master wants, until it wants nothing.
+  void act();
+  void carry_out(MasterAction action);
+  void commit(View view, BatchesApplied applied);
+  /// Once all members have begun, what all have is for good.
+  void settle();
+
+  Register& register_;
+  const MasterSideHooks hooks_;
+  Master master_;
+  std::optional<Pool> pool_;  // from the first that has asked for a batch
+  BatchesApplied applied_;    // before the present world, and not settled
+  bool acts_ = false;
+};
+
+}  // namespace stretto
