@@ -36,7 +36,7 @@ TEST(Duration, AMistakeIsNamed) {
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_STREQ(error.what(),
-                 "pace '50' is no length of time: expected a number and ns, us, ms or s, at most 10 "
+                 "pace '50' is no length of time: expected a number and ns, us, ms, s, min or h, at most 10 "
                  "days, such as 20ms");
   }
 }

@@ -231,6 +231,8 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
     report = train(context, task, place);
   } catch (const Left&) {
     throw;  // it has no part in the report of those that stay
+  } catch (const SimulatedLoss&) {
+    throw;  // the same
   } catch (...) {
     report = report_of_exception(number);
   }
@@ -307,12 +309,12 @@ JobResult Run::run_ranks() {
   const auto from = checkpointed();
   files_->prepare(from ? &*from : nullptr);
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
-                              .least = plan_.options.least,
+                              .least = plan_.options.simulated ? 0 : plan_.options.least,
                               .position = pool_position(),
                               .while_running = [this] { show_progress(); },
                               .tell =
                                   [this](const std::string& line) {
-                                    if (plan_.options.least == 0) page_->stop();
+                                    if (plan_.options.least == 0 || plan_.options.simulated) page_->stop();
                                     tell(line);
                                   }},
                              main)
@@ -327,6 +329,13 @@ std::vector<std::string> Run::simulate() {
   SimulatedJob job{.ranks = plan_.options.ranks, .network = plan_.network, .seed = plan_.options.seed};
   job.compute_threads = std::min(job.ranks, plan_.options.compute_threads);
   if (job.compute_threads == 0) job.compute_threads = std::min(job.ranks, num_cores());
+  if (plan_.options.least > 0) {
+    job.members = SimulatedMembersOptions{.least = plan_.options.least,
+                                          .churn = plan_.churn,
+                                          .progress_by = plan_.options.progress_by,
+                                          .seed = plan_.options.seed,
+                                          .tell = [this](const std::string& line) { page_->tell(line); }};
+  }
   if (plan_.options.no_gradients) {
     nothing.emplace(task_, plan_.options.model_bytes, layers_of(plan_.options));
     job.network.body_scale = body_scale_ = nothing->scale();
@@ -356,13 +365,14 @@ std::optional<RankReport> worst_of(const std::vector<RankReport>& reports) {
 std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   const std::string so_far = text("after ", page_->batches(), " of ", plan_.total_batches, " batches");
   if (job.interrupted) throw Interrupted("interrupted " + so_far);
+  const bool simulated = plan_.options.simulated;
   const auto killed = std::ranges::count_if(job.exit_status, [](int status) { return status > 128; });
   const bool others_may_go_on = static_cast<int>(job.exit_status.size() - killed) >= plan_.options.least;
-  const bool survived = plan_.options.least > 0 && (job.reached_end || others_may_go_on);
+  const bool survived = plan_.options.least > 0 && !simulated && (job.reached_end || others_may_go_on);
   if (job.first_lost >= 0 && !survived) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
     const std::string who =
-        plan_.options.simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
+        simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
     throw Failure({Errc::lost_peer,
                    text(who, " was lost ", so_far, ": ended by signal ", signal, " (", strsignal(signal), ")",
                         plan_.options.least > 0 ? text("; fewer than ", plan_.options.least, " are left") : ""),

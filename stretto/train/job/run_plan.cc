@@ -49,12 +49,15 @@ void check_simulation(const TrainOptions& o) {
   if (!o.simulated) {
     require(o.network.empty(), "network", o.network, "a simulated run, which alone has one that can be chosen");
     require(!o.no_gradients, "no-gradients", "given", "a simulated run; a real one computes");
+    require(o.churn.empty(), "churn", o.churn, "a simulated run, in which members come and go as it says");
     require(o.compute_threads == 0, "compute-threads", o.compute_threads, "a simulated run; a real rank has one");
   } else {
     require(o.pace * o.time_scale >= Duration(1), "pace", to_text(o.pace),
             "a time a step takes for each unit of work, such as 1ms: a simulated run has no other");
     require(o.input_threads == 0, "input-threads", o.input_threads,
             "a real run: a simulated one has no cores to share");
+    require(o.churn.empty() || o.least > 0, "churn", o.churn,
+            "ranks MIN:MAX, as in 2:8: a job of a fixed number of ranks ends with the first that is lost");
     require(o.seats <= 1, "seats", o.seats, "1: simulated ranks are hosts of a network, and share no memory");
   }
   require(o.no_gradients || o.model_bytes == 0, "model-bytes", o.model_bytes,
@@ -80,7 +83,8 @@ void check_members(const RunPlan& plan, const TaskFacts& facts) {
   if (facts.sums_in_passes && !o.no_gradients) refuse(facts.name, "a model that does not sum over ranks in each pass");
   if (o.delivery != "every") refuse("delivery latest", "every: replicas that have parted cannot take over from others");
   if (o.data != "shared") refuse("data " + o.data, "shared: the batches of a lost rank are computed by others");
-  if (o.simulated) refuse("simulated ranks", "a real run");
+  if (!o.simulated) return;
+  if (o.checkpoint_every != 0 || !o.resume.empty()) refuse("checkpoints in virtual time", "a real run, or no range");
 }
 
 // A rank waits for all others in the middle of such a pass, so each of them has to be in its own.
@@ -230,6 +234,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   require_helper(plan.recipe.algorithm, o.ranks, o.progress_by);
   plan.recipe.cores = cores_of(o.algorithm_options, usable_cores(), o.input_threads);
   plan.network = network;
+  if (!o.churn.empty()) plan.churn = parse_churn(o.churn, o.ranks);
   if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
   if (o.least > 0) check_each_number(recipe, plan.recipe, o.ranks);
   return plan;

@@ -12,6 +12,7 @@
 #include "stretto/train/options/train_options.h"
 #include "stretto/train/recipes/options/lr_schedule.h"
 #include "stretto/train/recipes/recipes.h"
+#include "stretto/train/simulated/churn.h"
 
 namespace stretto {
 
@@ -28,6 +29,7 @@ struct RunPlan {
   Duration pace{0};     ///< scaled
   LrSchedule lr;
   NetworkOptions network;  ///< of a simulated run
+  Churn churn;             ///< the same, where members change
 };
 
 /// Throws UsageError, which names the value, the values expected, and one that would work.

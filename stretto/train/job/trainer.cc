@@ -63,7 +63,10 @@ class Trainer::Impl final : public RoundListener {
   /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
   /// between hosts whose clocks have been compared that is one instant, when the last rank has come.
   TimePoint begin_together();
-  const Clock& clock() const { return members_change() ? steady_clock_ : session_.world().clock(); }
+  const Clock& clock() const {
+    if (context_.place != nullptr) return context_.place->clock();
+    return members_change() ? steady_clock_ : session_.world().clock();
+  }
   const Members& members() const { return session_.world().transport().members(); }
   /// From the checkpoint where the job continues.
   void load();
@@ -103,7 +106,8 @@ class Trainer::Impl final : public RoundListener {
 
   const TrainerContext context_;
   const SteadyClock steady_clock_;
-  const int rank_;
+  const int rank_;   // by which files and accounts know it
+  const int place_;  // by which delays do
 
   Replica& replica_;
   Session session_;
@@ -142,13 +146,14 @@ class Trainer::Impl final : public RoundListener {
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
       rank_(number_of(context.rank)),
+      place_(place_of(context.rank)),
       replica_(context.task.replica()),
       session_(context.rank, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
       members_(context.rank.changes() != nullptr
                    ? std::optional<RunMembers>(std::in_place, *context.rank.changes(), batches_.num_batches())
                    : std::nullopt),
-      dispenser_(batches_, context.plan.sharing, rank_, members_ ? members_->pool() : context.rank.counter(0),
+      dispenser_(batches_, context.plan.sharing, place_, members_ ? members_->pool() : context.rank.counter(0),
                  dispenser_position(context.resume, context.plan.options.ranks, members_change())),
       sync_points_(
           {context.plan, replica_, session_, dispenser_, context.resume, context.page, context.rank.changes()}),
@@ -212,6 +217,7 @@ void Trainer::Impl::begin() {
     context_.page.tell(warning);
   }
   start_ = last_applied_ = begin_together();
+  if (members_change()) start_ = context_.page.start().value_or(start_);  // of the job, which may be under way
   meter_.emplace(context_.place == nullptr);
   traffic_before_ = recorded_traffic_ = traffic();
   context_.page.started(start_);
@@ -309,7 +315,7 @@ void Trainer::Impl::step(const BatchRef& batch) {
 
 PacedStep Trainer::Impl::compute(const BatchRef& batch, double& loss) {
   const std::uint64_t job_seed = context_.plan.options.seed;
-  const auto draw = context_.plan.imbalance.draw(job_seed, rank_, batch.step);
+  const auto draw = context_.plan.imbalance.draw(job_seed, place_, batch.step);
   const auto computes = [&] {
     loss = context_.task.forward_backward(batch.samples, random_bits(job_seed, kBatchStream, batch.sequence));
   };
@@ -346,6 +352,7 @@ void Trainer::Impl::note_round(Round round, const Policy& policy, const RoundHea
     ledger_.add(round, policy.encode(), by_number, seconds(clock().now() - start_));
   };
   if (members_change()) {
+    ledger_.grow(session_.num_members());
     book(session_.by_number(round, header, ledger_.ranks()));
   } else if (is_first()) {
     book(header);

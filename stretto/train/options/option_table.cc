@@ -148,6 +148,11 @@ constexpr JobOption kOptions[] = {
      "overhead=TIME of a message at its sender, jitter=TIME, sharing=fifo or fair, unevenness=NUMBER. Default "
      "latency=1us,bandwidth=10GB/s,overhead=100ns.",
      "latency=1us,bandwidth=10GB/s"},
+    {&Train::churn, kNone, "In virtual time", "churn", "SPEC",
+     "With --ranks MIN:MAX: how members come and go, drawn by the seed: life=TIME, the mean that each lives, "
+     "notice=SHARE of them that leave in order, the others are lost, back=TIME until another one comes in its place "
+     "(0s; never), detect=TIME until a loss is known (0s), loss=RANK@TIME and leave=RANK@TIME of one.",
+     "life=2h,notice=0.5"},
     {&Train::no_gradients, kNone, "In virtual time", "no-gradients", "",
      "Compute nothing: throughput alone, of more ranks in less time.", "true", Kind::word, 0, 0, kNoOrYes},
     {&Train::model_bytes, kNone, "In virtual time", "model-bytes", "SIZE",

@@ -81,6 +81,7 @@ struct TrainOptions {
   /// says. The gradients are real ones. Needs a pace.
   bool simulated = false;
   std::string network;            ///< simulated: parse_network() (simulate/cluster.h) reads it
+  std::string churn;              ///< simulated, with `least`: parse_churn() (train/simulated/churn.h); empty: all stay
   bool no_gradients = false;      ///< simulated: nothing is computed, so that throughput alone is left
   std::uint64_t model_bytes = 0;  ///< no_gradients: of the model whose messages take their time; 0: the task's own
   int model_buckets = 1;          ///< no_gradients: buckets of equal size that the model is in

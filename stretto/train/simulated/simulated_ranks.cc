@@ -15,9 +15,17 @@ constexpr Duration kNoticedAfter = std::chrono::milliseconds(1);  // a lost rank
 
 std::vector<std::string> run_simulated(const SimulatedJob& job, const SimulatedMain& main) {
   SimulatedCluster cluster(job.ranks, job.network, job.seed);
+  std::vector<std::string> reports(static_cast<std::size_t>(job.ranks));
+  if (job.members) {
+    SimulatedMembers members(cluster, *job.members);
+    VirtualRanks(cluster, job.compute_threads).run([&](VirtualRank& place) {
+      reports[static_cast<std::size_t>(place.rank())] =
+          members.run_place(place, [&](RankContext& context) { return main(context, place); });
+    });
+    return reports;
+  }
   std::array<std::atomic<std::uint64_t>, RankContext::kNumCounters> words{};
   std::vector<MemoryCounter> counters(words.begin(), words.end());
-  std::vector<std::string> reports(static_cast<std::size_t>(job.ranks));
   VirtualRanks(cluster, job.compute_threads).run([&](VirtualRank& place) {
     RankOverTransport context(place.transport(), place.clock(), &place, counters);
     const int status = main(context, place);

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "stretto/membership/job.h"
 #include "stretto/simulate/virtual_ranks.h"
+#include "stretto/train/simulated/simulated_members.h"
 
 namespace stretto {
 
@@ -29,13 +31,16 @@ struct SimulatedJob {
   NetworkOptions network;
   std::uint64_t seed = 1;   ///< of what the network draws
   int compute_threads = 1;  ///< VirtualRanks; no result depends on it
+  /// Where members change: `ranks` of them at a time, at most. None: they do not.
+  std::optional<SimulatedMembersOptions> members = {};
 };
 
 /// The function of one simulated rank, called with its context, as in a real job, and with its place on the virtual
-/// clock. Returns 0; anything else tells the other ranks that this one is lost.
+/// clock. Returns 0; anything else tells the other ranks that this one is lost. Lets SimulatedLoss and Left pass.
 using SimulatedMain = std::function<int(RankContext&, VirtualRank&)>;
 
-/// Runs `main` as all ranks of a job in this process, and returns what each has handed to RankContext::report().
+/// Runs `main` as all ranks of a job in this process, and returns what each has handed to RankContext::report(); where
+/// members change, those that were there at the end, by their places.
 /// Rethrows what a rank throws, the first by number. Throws Failure (Errc::unavailable) where there is no thread for
 /// each.
 std::vector<std::string> run_simulated(const SimulatedJob& job, const SimulatedMain& main);

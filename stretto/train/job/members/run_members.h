@@ -32,6 +32,11 @@ inline int number_of(RankContext& rank) {
   return rank.changes() != nullptr ? static_cast<int>(rank.changes()->number()) : rank.rank();
 }
 
+/// The number of what belongs to a machine: where members change a process may have the place of one before it.
+inline int place_of(RankContext& rank) {
+  return rank.changes() != nullptr ? rank.changes()->place() : rank.rank();
+}
+
 /// Counts up the batches of the pool of a job whose members change.
 class MembersPool final : public SharedCounter {
  public:
