@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "stretto/base/error.h"
 #include "stretto/observe/round_header.h"
 
 namespace stretto {
@@ -141,6 +142,12 @@ class Ledger {
   /// the algorithm counts it.
   std::optional<double> kept() const;
 
+  /// The account of the rounds booked, without set_deposits(), as numbers for a rank that comes to the job.
+  std::vector<std::uint64_t> numbers() const;
+  /// In place of what is booked here: numbers() of another rank's. Errc::bad_input, and nothing changes, where they are
+  /// none.
+  Result<void> take_over(std::span<const std::uint64_t> numbers);
+
   /// Turns a policy word into a name, for printing.
   using PolicyName = std::function<std::string(std::uint64_t)>;
   /// A table for people, several lines.
@@ -158,6 +165,9 @@ class Ledger {
   };
 
   void add_without_names(const RoundHeader& header);
+  std::vector<std::uint64_t> all_numbers() const;
+  template <class Visit, class Self>
+  static void visit_counts(Visit& visit, Self& self);
   std::span<Waiting> waiting() { return std::span(waiting_).first(num_waiting_); }
   void book_staleness(std::uint64_t round, const RoundHeader& header);
   void book_wait(int rank, double seconds);
@@ -172,7 +182,7 @@ class Ledger {
   std::string costliest_host(double lost_in_all) const;
 
   std::vector<RankAccount> accounts_;
-  const std::vector<std::string> hosts_;
+  std::vector<std::string> hosts_;  // fixed after construction
   RankAccount unnamed_;  // counts alone
   std::uint64_t rounds_without_names_ = 0;
   std::vector<std::uint64_t> last_arrival_;  // per rank: round + 1, or 0

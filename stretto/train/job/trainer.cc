@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <span>
 #include <limits>
 #include <utility>
 
@@ -58,6 +60,8 @@ class Trainer::Impl final : public RoundListener {
  private:
   void before(const RoundResult& result) override;
   void after(const RoundResult& result) override;
+  std::string state() override;
+  void take_state(const std::string& state) override;
 
   void begin();
   /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
@@ -383,6 +387,29 @@ void Trainer::Impl::after(const RoundResult& result) {
   const bool all_equal = result.policy.kind == Policy::Kind::full || session_.recipe().averages_gradients();
   if (Evaluations* const all = evaluations(); all != nullptr && all_equal)
     all->after_average(applied_, seconds(since_start(now)));
+}
+
+/// The account of the job so far, for a rank that comes to it.
+std::string Trainer::Impl::state() {
+  const std::vector<std::uint64_t> worlds = members_->worlds(), ledger = ledger_.numbers();
+  std::vector<std::uint64_t> all{applied_, reached_, next_round_, worlds.size()};
+  all.insert(all.end(), worlds.begin(), worlds.end());
+  all.insert(all.end(), ledger.begin(), ledger.end());
+  return {reinterpret_cast<const char*>(all.data()), all.size() * sizeof(std::uint64_t)};
+}
+
+void Trainer::Impl::take_state(const std::string& state) {
+  std::vector<std::uint64_t> all(state.size() / sizeof(std::uint64_t));
+  std::memcpy(all.data(), state.data(), all.size() * sizeof(std::uint64_t));
+  constexpr std::size_t kBefore = 4;
+  if (all.size() < kBefore || all[3] > all.size() - kBefore) {
+    throw Failure({Errc::bad_input, "the state of a job that another member has sent is none"});
+  }
+  applied_ = all[0];
+  reached_ = all[1];
+  next_round_ = all[2];
+  members_->take_over(std::span(all).subspan(kBefore, all[3]));
+  ledger_.take_over(std::span(all).subspan(kBefore + all[3])).or_throw();
 }
 
 Traffic Trainer::Impl::traffic() {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +75,28 @@ class RunMembers {
     if (worlds.size() == 1) return {};
     return text(view.members.size(), " members go on after round ", view.complete, ", where ",
                 worlds[worlds.size() - 2].members.size(), " were");
+  }
+  /// The members so far, as plain numbers, for one that comes to the job.
+  std::vector<std::uint64_t> worlds() const {
+    std::vector<std::uint64_t> numbers;
+    for (const MembersFor& world : figures_.worlds) {
+      numbers.insert(numbers.end(), {world.epoch, world.rounds, std::bit_cast<std::uint64_t>(world.seconds)});
+      numbers.push_back(world.members.size());
+      numbers.insert(numbers.end(), world.members.begin(), world.members.end());
+    }
+    return numbers;
+  }
+  /// In place of what is noted here: worlds() of another rank's.
+  void take_over(std::span<const std::uint64_t> numbers) {
+    figures_.worlds.clear();
+    while (numbers.size() >= 4) {
+      MembersFor world{numbers[0], numbers[1], std::bit_cast<double>(numbers[2]), {}};
+      const std::size_t members = std::min<std::uint64_t>(numbers[3], numbers.size() - 4);
+      const auto named = numbers.subspan(4, members);
+      world.members.assign(named.begin(), named.end());
+      figures_.worlds.push_back(std::move(world));
+      numbers = numbers.subspan(4 + members);
+    }
   }
   /// The batches that the ranks were to apply from `before` on, once all are: those that are dropped are none of them.
   std::uint64_t to_apply(std::uint64_t before) const {
