@@ -13,7 +13,7 @@ namespace stretto::command {
 // Options that several commands have which start processes of a job, or speak to one.
 
 inline constexpr std::string_view kAddressHelp =
-    "HOST:PORT or PORT, as stretto run --listen has said it: of this host, for now.";
+    "HOST:PORT, as stretto run --listen has said it, or PORT on the same host.";
 
 /// Throws UsageError.
 Setter into_address(std::optional<JobAddress>& target);

@@ -40,9 +40,9 @@ void describe_join(CommandLine& line, ProgramRanks& job) {
   describe_secret(line, job.secret_file);
   describe_tag(line, job);
   line.rest("PROGRAM", job.program);
-  line.example("stretto join 127.0.0.1:29400 --here 2", "Two more processes of the program that the job runs.");
+  line.example("stretto join 10.0.0.1:29400 --here 2", "Two more processes of the program that the job runs.");
   line.example("stretto join 29400 --restarts 3 -- python train.py",
-               "One, and others in its place where it is lost; by the port, since the job is on this host.");
+               "One, and others in its place where it is lost; by the port, since the master is on this host.");
   line.note(
       "The program is started in the present folder. Where the job has as many members as it may have, a process waits "
       "as a spare, and comes in when one is lost or has left. SIGINT, SIGTERM, SIGHUP and SIGQUIT have those that were "
@@ -186,7 +186,7 @@ Subcommand join_command() {
   return make_command({.name = "join",
                        .summary = "Starts more processes for a job that runs, where members may come.",
                        .introduction = "Starts processes that come to a running job of stretto run --ranks MIN:MAX "
-                                       "--listen, on the same host: each takes the model over from the others."},
+                                       "--listen, on any host: each takes the model over from the others."},
                       ProgramRanks{.ranks = 0}, describe_join, join_job_elsewhere);
 }
 

@@ -230,6 +230,7 @@ void RunningPrograms::begin_changing_job() {
   const Token token = made_up.value_or(new_token());
   auto master = std::make_unique<JobMaster>(JobMaster::Options{
       .token = token,
+      .listen = job_.listen ? job_.listen->host : "127.0.0.1",
       .port = job_.listen ? job_.listen->port : std::uint16_t{0},
       .least = job_.least,
       .most = job_.ranks,
@@ -247,7 +248,7 @@ void RunningPrograms::begin_changing_job() {
     secret_.emplace(job_.secret_file.empty() ? JobSecret::usual_file(master_->port()) : job_.secret_file, token);
     where = fmt::format(", with the secret in {}", secret_->path());
   }
-  say(fmt::format("others come by: stretto join {}:{}{}", job_.listen->host, master_->port(), where));
+  say(fmt::format("others come by: stretto join {}{}", master_->address().to_string(), where));
 }
 
 std::vector<MemberPlace> RunningPrograms::first_places() {

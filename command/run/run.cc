@@ -38,11 +38,13 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
       [&job](std::string_view option, const std::string& text) {
         job.here = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "4"));
       });
-  line.option("--listen", "PORT",
-              "With MIN:MAX: at this port of this host more processes come by stretto join, and stretto members and "
-              "leave work; 0: any that is free. A line says where, and where the job's secret lies. Default: they come "
-              "from here alone.",
-              into_address(job.listen));
+  line.option(
+      "--listen", "[ADDRESS:]PORT",
+      "With MIN:MAX: at this port more processes come by stretto join, and stretto members and leave work; 0: "
+      "any that is free. ADDRESS: one of this host's; 127.0.0.1: they come from this host alone; none: "
+      "that of the first interface that STRETTO_INTERFACE allows (docs/clusters.md). A line says where, and where "
+      "the job's secret lies. Default: they come from here alone.",
+      into_address(job.listen));
   line.option(
       "--token-file", "FILE",
       "With --listen: the job's secret is written there, for this user alone, as long as the job lasts. Default: "

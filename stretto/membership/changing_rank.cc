@@ -13,6 +13,7 @@
 
 #include "stretto/base/machine/host_name.h"
 #include "stretto/membership/changes.h"
+#include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/hosts/members/master_line.h"
 #include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
@@ -29,6 +30,27 @@ constexpr Duration kForTheOthers = std::chrono::minutes(5);        // to end, at
 
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
 struct Stopped {};
+
+/// The bulletin of the members of a view: the first of them leaves its words with the master, which tells the others.
+class ViewBulletin final : public Bulletin {
+ public:
+  using Publish = std::function<void(const std::string& words)>;
+  using LookUp = std::function<std::string()>;
+  ViewBulletin(int rank, int ranks, Publish publish, LookUp look_up)
+      : rank_(rank), ranks_(ranks), publish_(std::move(publish)), look_up_(std::move(look_up)) {}
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  Result<void> publish(const std::string& words) override {
+    publish_(words);
+    return {};
+  }
+  Result<std::string> look_up() override { return look_up_(); }
+
+ private:
+  const int rank_, ranks_;
+  const Publish publish_;
+  const LookUp look_up_;
+};
 
 /// A rank of a job whose members change. The network's thread and the application share it, behind one mutex.
 class ChangingRank final : public SayingRankContext, public Changes {
@@ -120,6 +142,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     throw Left();
   }
   std::unique_ptr<PartOfJob> join(const View& view);
+  std::string meeting_of(std::uint64_t epoch);
 
   const ChangingRankOptions options_;
   const LeaveNotice notice_;
@@ -132,6 +155,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   bool under_way_ = false;     // the job has had a view
   std::optional<Error> over_;  // there is no master any more, or it has refused this process
   std::function<Holding()> holding_;
+  std::map<std::uint64_t, std::string> meetings_;     // where the members of a view meet, by its epoch
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
   std::atomic<bool> changing_{false}, sent_away_{false};
   Engine* engine_ = nullptr;  // of the present world
@@ -181,6 +205,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
     case MasterWords::Kind::refuse:
       over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
       break;
+    case MasterWords::Kind::meet: meetings_ = {{words.epoch, words.words}}; break;
     case MasterWords::Kind::leave: sent_away_.store(true, std::memory_order_relaxed); break;
     default: break;
   }
@@ -234,7 +259,18 @@ void ChangingRank::wait(std::unique_lock<std::mutex>& lock, Done done) {
   }
 }
 
-/// Meets the other members of a view in memory that they share. Throws Stopped where that view is over before.
+/// What the first member of a view has said of their meeting; empty: nothing for a while.
+std::string ChangingRank::meeting_of(std::uint64_t epoch) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kLookEvery, [&] {
+    const auto next = member_.next();
+    return meetings_.contains(epoch) || over_ || !next || next->epoch != epoch;
+  });
+  const auto found = meetings_.find(epoch);
+  return found == meetings_.end() ? std::string() : found->second;
+}
+
+/// Meets the other members of a view. Throws Stopped where that view is over before.
 std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   // The part of a world keeps it for its end, where nothing stops it.
   const auto look = [this, epoch = view.epoch, began = clock_.now()] {
@@ -248,13 +284,19 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
     if (options_.look) options_.look();
   };
   joining_ = true;
-  return join_on_one_host({.rank = static_cast<int>(*view.place_of(member_.number())),
-                           .ranks = static_cast<int>(view.members.size()),
-                           .job = text("epoch ", view.epoch, " of ", options_.host, ':', options_.port, ' ',
-                                       digits_of(options_.token)),
-                           .timeout = kForTheSlowest,
-                           .look = look})
-      .or_throw();
+  JoinOptions options{
+      .rank = static_cast<int>(*view.place_of(member_.number())),
+      .ranks = static_cast<int>(view.members.size()),
+      .job = text("epoch ", view.epoch, " of ", line_->address(), ':', options_.port, ' ', digits_of(options_.token)),
+      .timeout = kForTheSlowest,
+      .look = look};
+  if (line_->is_on_loopback()) return join_on_one_host(options).or_throw();
+  const auto publish = [this, epoch = view.epoch](const std::string& words) {
+    line_->write({.kind = ProcessWords::Kind::publish, .epoch = epoch, .words = words});
+  };
+  options.bulletin = std::make_shared<ViewBulletin>(options.rank, options.ranks, publish,
+                                                    [this, epoch = view.epoch] { return meeting_of(epoch); });
+  return join_world(options).or_throw();
 }
 
 void ChangingRank::enter() {
@@ -280,8 +322,9 @@ void ChangingRank::enter() {
       continue;
     } catch (const Failure&) {
       // Another member has been lost on its way: then the master stops this view.
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       require_present();
+      changed_.wait_for(lock, kLookEvery);  // else this one would try again at once, for as long as the others do not
       continue;
     }
     (void)part->context().world().driver();  // before anybody can want it stopped

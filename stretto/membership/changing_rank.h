@@ -19,7 +19,7 @@ namespace stretto {
 
 /// As whom a process comes to the master of a job whose members change.
 struct ChangingRankOptions {
-  std::string host = "127.0.0.1";  ///< address at which the master listens
+  std::string host = "127.0.0.1";  ///< address of the master
   std::uint16_t port = 0;
   Token token{};                                      ///< of the job
   MemberNumber number = 0;                            ///< that no process of the job has had before
@@ -34,13 +34,14 @@ struct ChangingRankOptions {
   std::function<void()> look = {};
 };
 
-/// Makes the context of a rank whose job's members change, all on one host (RankContext::changes()). The rank comes to
-/// the job when its world is first asked for, also by rank() and size(): the others wait for it from then on, and not
-/// while it reads its data. A thread of its own hears the master, so that the engine can be stopped while the
-/// application computes. That call waits for the rank's first view, and for the members of that. It throws Failure
-/// where the master cannot be reached (Errc::unavailable, also where something else listens there), or says that this
-/// process does not fit (Errc::bad_input). While the context lives SIGTERM has this process leave the job
-/// (LeaveNotice).
+/// Makes the context of a rank whose job's members change (RankContext::changes()). They are on one host where the
+/// master's address is a loopback one, and meet in its memory; else on any hosts, and meet at an address that the first
+/// of them has the master tell the others, for each world anew. The rank comes to the job when its world is first asked
+/// for, also by rank() and size(): the others wait for it from then on, and not while it reads its data. A thread of
+/// its own hears the master, so that the engine can be stopped while the application computes. That call waits for the
+/// rank's first view, and for the members of that. It throws Failure where the master cannot be reached
+/// (Errc::unavailable, also where something else listens there), or says that this process does not fit
+/// (Errc::bad_input). While the context lives SIGTERM has this process leave the job (LeaveNotice).
 std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options);
 
 }  // namespace stretto

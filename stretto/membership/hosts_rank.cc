@@ -14,6 +14,7 @@
 #include "stretto/membership/hosts/speaker.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/rank_end.h"
+#include "stretto/membership/rank_over_transport.h"
 #include "stretto/membership/rendezvous.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/hosts/hosts.h"
@@ -63,6 +64,46 @@ class ToldCounter final : public SharedCounter {
  private:
   MemoryCounter here_;
   ControlCounter all_;
+};
+
+/// A rank in one world of a job whose members change, which is on several hosts.
+class RankOfWorld final : public PartOfJob {
+ public:
+  RankOfWorld(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, int rank)
+      : network_(std::move(network)),
+        roster_(std::move(roster)),
+        memory_(std::move(memory)),
+        place_(roster_.members.place_of(rank)),
+        carrier_(*network_, *roster_.door, {.from = rank, .ranks = roster_.members.size()}, roster_.token,
+                 roster_.addresses, Doorbell(memory_.doorbell(place_), true)),
+        transport_(memory_, rank, roster_.members, carrier_),
+        told_(memory_.counter(kRanksThatTold)),
+        context_(std::in_place, transport_, clock_) {}
+  ~RankOfWorld() override {
+    if (!left_) memory_.mark_lost(place_, kFailed);
+  }
+
+  RankContext& context() override { return *context_; }
+  void tell(const RankMessage& why) override { tell_why(why, told_); }
+  JobResult leave(Duration) override {
+    context_.reset();  // its helper thread ends
+    carrier_.leave();
+    memory_.leave(place_);
+    left_ = true;
+    return {};
+  }
+
+ private:
+  const std::unique_ptr<NetworkThread> network_;
+  Roster roster_;
+  JobMemory memory_;  // of this host
+  const int place_;
+  TcpCarrier carrier_;
+  HostsTransport transport_;
+  MemoryCounter told_;
+  const SteadyClock clock_;
+  std::optional<RankOverTransport> context_;
+  bool left_ = false;
 };
 
 /// A rank of a job on several hosts.
@@ -140,33 +181,73 @@ JobResult RankAcrossHosts::leave(Duration limit) {
   return result;
 }
 
-}  // namespace
+/// The way of all ranks to each other, before those of a host meet.
+struct Met {
+  std::unique_ptr<NetworkThread> network;
+  Roster roster;
+};
 
-Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
-  const BetweenHosts between = between_hosts(options.liveness, options.between);
+std::string version_of_this() {
+  return text("stretto ", stretto_version());
+}
+
+Result<Met> meet_all(const JoinOptions& options, Settings settings, std::function<void(const std::string&)> tell = {}) {
   // Rank 0 has a connection of each rank, and each process some ten to its host and to others, and as many files.
   if (const std::string why = raise_descriptors(kDescriptors + (options.rank == 0 ? options.ranks : 0)); !why.empty()) {
     return Error{Errc::unavailable, text("rank ", options.rank, " on ", host_name(), ": ", why), options.rank};
   }
   auto network = std::make_unique<NetworkThread>();
-  const std::string version = text("stretto ", stretto_version());
-  auto roster = meet_hosts(
-      *network, *options.bulletin,
-      {.version = version, .settings = between.settings(), .timeout = options.timeout, .look = options.look});
+  auto roster = meet_hosts(*network, *options.bulletin,
+                           {.version = version_of_this(),
+                            .settings = std::move(settings),
+                            .timeout = options.timeout,
+                            .look = options.look,
+                            .tell = std::move(tell)});
   if (!roster) return roster.error();
-  const int host = roster->members.host_of(options.rank);
+  return Met{std::move(network), std::move(*roster)};
+}
+
+/// Meets the ranks of this host in memory with so many bytes.
+Result<Rendezvous> meet_here(const JoinOptions& options, const Roster& roster, std::uint64_t bytes) {
+  const int host = roster.members.host_of(options.rank);
   const char* folder = std::getenv("STRETTO_RENDEZVOUS_DIR");
-  auto here = meet({.rank = roster->members.place_of(options.rank),
-                    .ranks = static_cast<int>(roster->members.on(host).size()),
-                    .job = text("host ", host, " of ", roster->name),
-                    .version = version,
-                    .folder = folder != nullptr ? folder : "",
-                    .extra_bytes = HostNews::bytes_needed(options.ranks),
-                    .timeout = options.timeout,
-                    .look = options.look});
+  return meet({.rank = roster.members.place_of(options.rank),
+               .ranks = static_cast<int>(roster.members.on(host).size()),
+               .job = text("host ", host, " of ", roster.name),
+               .version = version_of_this(),
+               .folder = folder != nullptr ? folder : "",
+               .extra_bytes = bytes,
+               .timeout = options.timeout,
+               .look = options.look});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
+  const BetweenHosts between = between_hosts(options.liveness, options.between);
+  auto met = meet_all(options, between.settings());
+  if (!met) return met.error();
+  auto here = meet_here(options, met->roster, HostNews::bytes_needed(options.ranks));
   if (!here) return here.error();
   return std::unique_ptr<PartOfJob>(std::make_unique<RankAcrossHosts>(
-      std::move(network), std::move(*roster), std::move(here->memory), options, between.liveness));
+      std::move(met->network), std::move(met->roster), std::move(here->memory), options, between.liveness));
+}
+
+Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options) {
+  // The master of the job has compared what must be alike, and says who is waited for.
+  auto met = meet_all(options, {}, [](const std::string&) {});
+  if (!met) return met.error();
+  met->roster.control.reset();
+  met->roster.server.reset();
+  if (met->roster.members.hosts() == 1) {
+    JoinOptions here = options;
+    here.job = text("all of ", met->roster.name);
+    return join_on_one_host(here);
+  }
+  auto here = meet_here(options, met->roster, 0);
+  if (!here) return here.error();
+  return std::unique_ptr<PartOfJob>(std::make_unique<RankOfWorld>(std::move(met->network), std::move(met->roster),
+                                                                  std::move(here->memory), options.rank));
 }
 
 }  // namespace stretto

@@ -107,7 +107,8 @@ class MemberOfJob final : public PartOfJob {
  public:
   explicit MemberOfJob(const JoinOptions& options)
       : place_(options.member),
-        context_(make_changing_rank({.port = options.member->port,
+        context_(make_changing_rank({.host = options.member->host,
+                                     .port = options.member->port,
                                      .token = options.member->token,
                                      .number = options.member->number,
                                      .place = options.member->place,

@@ -31,5 +31,8 @@ std::unique_ptr<PartOfJob> join_as_member(const JoinOptions& options);
 Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options);
 /// Joins a job on several hosts, by `options.bulletin`.
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options);
+/// Joins one world of a job whose members change, on several hosts or one, by `options.bulletin`. Nobody speaks for its
+/// host there, since the job's master says who is lost, and rank 0 keeps no counters.
+Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options);
 
 }  // namespace stretto

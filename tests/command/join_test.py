@@ -26,7 +26,7 @@ class Job:
         self._folder = tempfile.TemporaryDirectory()
         self._said = pathlib.Path(self._folder.name) / "said"
         with self._said.open("w", encoding="utf-8") as said:
-            self.process = subprocess.Popen([STRETTO, "run", "--ranks", ranks, "--listen", "0", *options, "--", *program],
+            self.process = subprocess.Popen([STRETTO, "run", "--ranks", ranks, "--listen", "127.0.0.1:0", *options, "--", *program],
                                             stdout=subprocess.PIPE, stderr=said, text=True, env=self.environment)
         wait_until(lambda: ADDRESS.search(self.said()) or self.process.poll() is not None)
         self.address, self.secret = ADDRESS.search(self.said()).groups()
@@ -218,9 +218,10 @@ class BadInput(ProgramTest):
                                                       "needs the secret"),
             (("--ranks", "2:3", "--here", "1"), "--here 1 of at least 2 ranks, and nobody else comes: expected more, or "
                                                 "--listen"),
-            (("--ranks", "1:2", "--listen", "10.0.0.1:4"), "--listen 10.0.0.1:4: the members of a job are processes of one "
-                                                           "host, for now: expected 127.0.0.1:4"),
-            (("--ranks", "1:2", "--listen", "65536"), "--listen 65536: expected HOST:PORT or PORT, as in 127.0.0.1:29400"),
+            (("--ranks", "1:2", "--listen", "fd77::1:4"), "--listen fd77::1:4: expected HOST:PORT or PORT, as in 10.0.0.1:29400"),
+            (("--ranks", "1:2", "--listen", "somewhere:4"), "'somewhere' is no address: expected one of this host's, which "
+                                                            "are "),
+            (("--ranks", "1:2", "--listen", "65536"), "--listen 65536: expected HOST:PORT or PORT, as in 10.0.0.1:29400"),
         ):
             with self.subTest(arguments=arguments):
                 self.assert_rejected(stretto("run", *arguments, "--", "true"), f"stretto run: {said}")
@@ -228,7 +229,7 @@ class BadInput(ProgramTest):
     def test_nobody_listens_or_somebody_else(self):
         environment = {**os.environ, "STRETTO_TOKEN": "x"}
         self.assertRegex(stretto("join", "1", "--", "true", env=environment).stderr,
-                         r"the master of the job at 127\.0\.0\.1:1 cannot be reached: Connection refused")
+                         r"the master of the job at port 1 cannot be reached: Connection refused")
 
     def test_a_port_that_is_taken(self):
         with Job("1:2", LOOP, "sync", LONG) as job:

@@ -19,7 +19,7 @@ LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
 WATCHDOG = 100  # seconds; what is tested takes a second or two
 LINE = loops.LINE
-PLACE = "/".join(["40123", "0", "0", "4", "0" * 32])
+PLACE = "/".join(["127.0.0.1:40123", "0", "0", "4", "0" * 32])
 
 
 def run(ranks, *program, restarts=None, **options):
@@ -383,7 +383,7 @@ class BadInput(ProgramTest):
             result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={words}", LOOP, "sync", "10"],
                                     capture_output=True, text=True, timeout=WATCHDOG)
             self.assertNotEqual(result.returncode, 0)
-            self.assertIn(f"STRETTO_MEMBER='{words}': expected port/number/place/most/token", result.stderr)
+            self.assertIn(f"STRETTO_MEMBER='{words}': expected host:port/number/place/most/token", result.stderr)
 
     def test_nobody_listens(self):
         result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={PLACE.replace('40123', '1')}", LOOP, "sync", "10"],

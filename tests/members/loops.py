@@ -40,8 +40,8 @@ def fault_of_batches(accounts, batches_applied):
     return ""
 
 
-def fault_of(result):
-    """What is wrong with a job; nothing where nothing is."""
+def fault_of(result, batches=BATCHES):
+    """What is wrong with a job of so many batches; nothing where nothing is."""
     lines = result.stdout.splitlines()
     accounts = [account for account in map(ACCOUNT.fullmatch, lines) if account]
     members = [LINE.fullmatch(line) for line in lines if not ACCOUNT.fullmatch(line)]
@@ -53,11 +53,11 @@ def fault_of(result):
         return f"{left} of {len(accounts)} members say that they have left"
     # Under an algorithm that averages models a lost rank takes along all that it has computed since the last full round.
     dropped = result.stderr.count("is dropped: it was in the hand of")  # by so many lost ranks that it may be what ends them
-    if {int(member[3]) for member in members} != {BATCHES - dropped}:
+    if {int(member[3]) for member in members} != {batches - dropped}:
         return "not every batch is applied once"
     if len({member[4] for member in members}) != 1:
         return "weights differ"
-    return fault_of_batches(accounts, BATCHES - dropped)
+    return fault_of_batches(accounts, batches - dropped)
 
 
 def main():

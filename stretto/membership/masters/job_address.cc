@@ -48,18 +48,22 @@ Result<std::string> secret_in(const std::string& path) {
 
 }  // namespace
 
+std::string JobAddress::to_string() const {
+  if (host.empty()) return text(port);
+  return text(host.find(':') == std::string::npos ? host : text('[', host, ']'), ':', port);
+}
+
 Result<JobAddress> JobAddress::parse(const std::string& words) {
   const std::size_t colon = words.rfind(':');
-  const std::string host = colon == std::string::npos ? "" : words.substr(0, colon);
+  std::string_view host = std::string_view(words).substr(0, colon == std::string::npos ? 0 : colon);
+  const bool in_brackets = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
+  if (in_brackets) host = host.substr(1, host.size() - 2);
   const std::string_view digits = std::string_view(words).substr(colon == std::string::npos ? 0 : colon + 1);
-  JobAddress address;
+  JobAddress address{.host = std::string(host)};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
-  if (error != std::errc() || end != digits.data() + digits.size() || (colon == 0)) {
-    return Error{Errc::bad_input, "expected HOST:PORT or PORT, as in 127.0.0.1:29400"};
-  }
-  if (!host.empty() && host != "127.0.0.1" && host != "localhost") {
-    return Error{Errc::bad_input,
-                 text("the members of a job are processes of one host, for now: expected 127.0.0.1:", address.port)};
+  const bool is_host = host.find_first_of(in_brackets ? "[]/ " : "[]/ :") == std::string_view::npos;
+  if (error != std::errc() || end != digits.data() + digits.size() || colon == 0 || !is_host) {
+    return Error{Errc::bad_input, "expected HOST:PORT or PORT, as in 10.0.0.1:29400"};
   }
   return address;
 }

@@ -14,12 +14,12 @@ struct JobAddress {
   /// The environment variable that says it to such a process: to_string().
   static constexpr const char* kVariable = "STRETTO_REGISTER";
 
-  std::string host = "127.0.0.1";
+  std::string host = {};  ///< an address, or a name; empty: this host
   std::uint16_t port = 0;
 
-  /// "127.0.0.1:29400".
-  std::string to_string() const { return text(host, ':', port); }
-  /// Reads "HOST:PORT" and "PORT". Errc::bad_input for anything else, and for a host that is not this one.
+  /// "10.77.0.1:29400", "[fd77::1]:29400", or "29400" for this host.
+  std::string to_string() const;
+  /// Reads that. Errc::bad_input for anything else.
   static Result<JobAddress> parse(const std::string& words);
 };
 

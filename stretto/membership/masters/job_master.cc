@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "stretto/membership/hosts/interfaces.h"
 #include "stretto/membership/hosts/members/master_server.h"
 
 namespace stretto {
@@ -13,6 +14,21 @@ namespace {
 constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after the last one that has
 constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
 
+asio::ip::address address_to_listen_at(const std::string& host) {
+  if (host.empty()) {
+    const auto reachable = addresses_of_interfaces(wanted_interfaces());
+    if (!reachable && !wanted_interfaces().empty()) throw Failure(reachable.error());
+    return reachable ? reachable->front() : asio::ip::address(asio::ip::address_v4::loopback());
+  }
+  asio::error_code error;
+  const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+  if (!error) return address;
+  const auto own = addresses_of_interfaces({});
+  std::string there;
+  for (const auto& one : own ? *own : std::vector<asio::ip::address>()) there += one.to_string() + ", ";
+  throw UsageError(text("'", host, "' is no address: expected one of this host's, which are ", there, "127.0.0.1"));
+}
+
 }  // namespace
 
 class JobMaster::Impl {
@@ -20,7 +36,7 @@ class JobMaster::Impl {
   explicit Impl(const Options& options)
       : token_(options.token),
         places_(std::max(options.places, options.most)),
-        door_(network_, {.address = asio::ip::address_v4::loopback(),
+        door_(network_, {.address = address_to_listen_at(options.listen),
                          .first_port = options.port,
                          .last_port = options.port,
                          .token = options.token}),
@@ -40,12 +56,21 @@ class JobMaster::Impl {
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
-  std::uint16_t port() const { return door_.endpoint().port(); }
+  JobAddress address() const {
+    const auto at = door_.endpoint();
+    return {.host = at.address().to_string(), .port = at.port()};
+  }
   MasterServer& server() { return server_; }
   MemberPlace give_place(std::optional<int> wish) {
     const auto given = server_.give_place(wish);
     if (!given) throw Failure({Errc::unavailable, text("all of the ", places_, " places of the job are taken")});
-    return {.port = port(), .number = given->number, .place = given->place, .most = places_, .token = token_};
+    const JobAddress at = address();
+    return {.host = at.host,
+            .port = at.port,
+            .number = given->number,
+            .place = given->place,
+            .most = places_,
+            .token = token_};
   }
   void fulfil_wishes(Kill kill, Tell tell) {
     std::vector<Wish> wishes;
@@ -84,8 +109,8 @@ JobMaster::JobMaster(const Options& options) : impl_(std::make_unique<Impl>(opti
 
 JobMaster::~JobMaster() = default;
 
-std::uint16_t JobMaster::port() const {
-  return impl_->port();
+JobAddress JobMaster::address() const {
+  return impl_->address();
 }
 
 MemberPlace JobMaster::give_place(std::optional<int> wish) {

@@ -7,18 +7,22 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/job_of_members.h"
 #include "stretto/membership/views/view.h"
 #include "stretto/transport/hosts/hello.h"
 
 namespace stretto {
 
-/// The master of a job whose members change, all on this host, in the process that has started it: it keeps the
-/// register, and listens on the loopback address, with a thread of its own. The owner's thread alone calls.
+/// The master of a job whose members change, in the process that has started it: it keeps the register, and listens
+/// with a thread of its own. The owner's thread alone calls.
 class JobMaster final : public JobOfMembers {
  public:
   struct Options {
-    Token token{};                             ///< of the job
+    Token token{};  ///< of the job
+    /// An address of this host, at which the master listens. Empty: the first that other hosts may reach
+    /// (addresses_of_interfaces(wanted_interfaces())), or the loopback one where there is no such address.
+    std::string listen = "127.0.0.1";
     std::uint16_t port = 0;                    ///< where it listens; 0: any
     int least = 1;                             ///< members with which the job goes on
     int most = 1;                              ///< members at a time
@@ -31,14 +35,15 @@ class JobMaster final : public JobOfMembers {
     std::vector<std::uint64_t> position = {};  ///< View::position before the first view
     std::vector<std::string> program = {};     ///< JobBeside::program
   };
-  /// Throws Failure (Errc::unavailable) where the port is taken.
+  /// Throws Failure (Errc::unavailable) where the port is taken, or the address is not this host's.
   explicit JobMaster(const Options& options);
   ~JobMaster() override;
   JobMaster(const JobMaster&) = delete;
   JobMaster& operator=(const JobMaster&) = delete;
 
-  /// The port where members come.
-  std::uint16_t port() const;
+  /// Where members come.
+  JobAddress address() const;
+  std::uint16_t port() const { return address().port; }  ///< of address()
   MemberPlace give_place(std::optional<int> wish) override;
   void lose(MemberNumber number) override;
   Registered known() override;

@@ -4,6 +4,7 @@
 
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/hosts/members/master_line.h"
+#include "stretto/membership/masters/job_address.h"
 
 namespace stretto {
 
@@ -30,7 +31,8 @@ void RemoteJob::hear(const MasterWords& words) {
       beside_ = words.beside;
       break;
     case MasterWords::Kind::place:
-      place_ = MemberPlace{.port = options_.port,
+      place_ = MemberPlace{.host = line_->address(),
+                           .port = options_.port,
                            .number = words.number,
                            .place = words.place,
                            .most = words.places,
@@ -57,8 +59,8 @@ void RemoteJob::ask(const ProcessWords& words) {
 
 void RemoteJob::require_master() const {
   if (gone_.empty()) return;
-  throw Failure({Errc::unavailable,
-                 text("no master with this secret listens at ", options_.host, ':', options_.port, ": ", gone_)});
+  const JobAddress at{.host = options_.host, .port = options_.port};
+  throw Failure({Errc::unavailable, text("no master with this secret listens at ", at.to_string(), ": ", gone_)});
 }
 
 MemberPlace RemoteJob::give_place(std::optional<int> wish) {

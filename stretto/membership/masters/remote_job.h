@@ -19,11 +19,11 @@ class MasterLine;
 struct MasterWords;
 struct ProcessWords;
 
-/// A job whose master is in another process of this host. A thread of its own hears that.
+/// A job whose master is in another process, of this host or another one. A thread of its own hears that.
 class RemoteJob final : public JobOfMembers {
  public:
   struct Options {
-    std::string host = "127.0.0.1";  ///< address at which the master listens
+    std::string host = "127.0.0.1";  ///< of the master: an address or a name; empty: this one
     std::uint16_t port = 0;
     Token token{};                                      ///< of the job
     Duration answer_within = std::chrono::seconds(10);  ///< each question, before the master counts as gone

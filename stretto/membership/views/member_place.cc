@@ -1,5 +1,6 @@
 #include "stretto/membership/views/member_place.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -19,7 +20,7 @@ bool is_number(std::string_view text, Number least, Number most, Number& number)
 }  // namespace
 
 std::string MemberPlace::encoded() const {
-  return text(port, '/', number, '/', place, '/', most, '/', digits_of(token));
+  return text(host, ':', port, '/', number, '/', place, '/', most, '/', digits_of(token));
 }
 
 Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
@@ -31,12 +32,15 @@ Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : std::min(end + 1, rest.size()));
   }
   MemberPlace place;
+  const std::size_t colon = parts[0].rfind(':');
+  place.host = parts[0].substr(0, std::min(colon, parts[0].size()));
+  parts[0].remove_prefix(place.host.size() + (colon == std::string_view::npos ? 0 : 1));
   const auto token = token_of(std::string(parts[4]));
-  if (!token || !is_number<std::uint16_t>(parts[0], 1, 65535, place.port) ||
+  if (!token || place.host.empty() || !is_number<std::uint16_t>(parts[0], 1, 65535, place.port) ||
       !is_number<MemberNumber>(parts[1], 0, std::uint64_t{1} << 62, place.number) ||
       !is_number<int>(parts[3], 1, JobMemory::kMaxRanks, place.most) ||
       !is_number<int>(parts[2], 0, place.most - 1, place.place)) {
-    return Error{Errc::bad_input, "expected port/number/place/most/token, as stretto run sets it"};
+    return Error{Errc::bad_input, "expected host:port/number/place/most/token, as stretto run sets it"};
   }
   place.token = *token;
   return place;

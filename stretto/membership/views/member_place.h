@@ -16,13 +16,14 @@ struct MemberPlace {
   /// The environment variable that says it: encoded().
   static constexpr const char* kVariable = "STRETTO_MEMBER";
 
-  std::uint16_t port = 0;  ///< of the master, on the loopback address
+  std::string host = "127.0.0.1";  ///< address of the master
+  std::uint16_t port = 0;          ///< of the same
   MemberNumber number = 0;
   int place = 0;  ///< 0 … most − 1: no other process of the launcher's has it as long as this one lives
   int most = 1;   ///< members at a time
   Token token{};  ///< of the job
 
-  /// "port/number/place/most/token".
+  /// "host:port/number/place/most/token".
   std::string encoded() const;
   /// Errc::bad_input for anything else.
   static Result<MemberPlace> decoded(std::string_view words);

@@ -12,8 +12,9 @@ namespace stretto {
 namespace {
 
 TEST(MemberPlace, IsWrittenAndRead) {
-  const MemberPlace place{.port = 40123, .number = 17, .place = 7, .most = 8, .token = new_token()};
+  const MemberPlace place{.host = "fd77::1", .port = 40123, .number = 17, .place = 7, .most = 8, .token = new_token()};
   const auto read = MemberPlace::decoded(place.encoded()).or_throw();
+  EXPECT_EQ(read.host, place.host);
   EXPECT_EQ(read.port, place.port);
   EXPECT_EQ(read.number, place.number);
   EXPECT_EQ(read.place, place.place);
@@ -24,10 +25,11 @@ TEST(MemberPlace, IsWrittenAndRead) {
 TEST(MemberPlace, RefusesWhatIsNone) {
   const std::string token = digits_of(new_token());
   for (const std::string& words : std::vector<std::string>{
-           "", "1/2/0/3/" + token.substr(1), "0/2/0/3/" + token, "65536/2/0/3/" + token, "1/-2/0/3/" + token,
-           "1/2/0/0/" + token, "1/2/3/3/" + token, "1/2/-1/3/" + token, "1/2/0/3", "1/2/3/" + token,
-           "1/2/0/3/" + token + "/", " 1/2/0/3/" + token, "a/b/c/d/" + token, "1/99999999999999999999/0/3/" + token,
-           std::string("1/2/0/3/\0", 9) + token}) {
+           "", "1/2/0/3/" + token, ":1/2/0/3/" + token, "h1:1/2/0/3/" + token.substr(1), "h1:0/2/0/3/" + token,
+           "h1:65536/2/0/3/" + token, "h1:1/-2/0/3/" + token, "h1:1/2/0/0/" + token, "h1:1/2/3/3/" + token,
+           "h1:1/2/-1/3/" + token, "h1:1/2/0/3", "h1:1/2/3/" + token, "h1:1/2/0/3/" + token + "/",
+           "h1: 1/2/0/3/" + token, "h1:a/b/c/d/" + token, "h1:1/99999999999999999999/0/3/" + token,
+           std::string("h1:1/2/0/3/\0", 12) + token}) {
     EXPECT_EQ(MemberPlace::decoded(words).error().code, Errc::bad_input) << words;
   }
 }
@@ -38,7 +40,7 @@ TEST(MemberPlace, IsThatOfTheEnvironment) {
   const MemberPlace place{.port = 40123, .number = 17, .most = 8, .token = new_token()};
   ::setenv(MemberPlace::kVariable, place.encoded().c_str(), 1);
   EXPECT_EQ(member_place()->number, 17u);
-  ::setenv(MemberPlace::kVariable, "40123/17", 1);
+  ::setenv(MemberPlace::kVariable, "127.0.0.1:40123/17", 1);
   EXPECT_THROW((void)member_place(), UsageError);
   ::unsetenv(MemberPlace::kVariable);
 }

@@ -53,6 +53,7 @@ std::string ProcessWords::encoded() const {
     case Kind::come: return line_of({{"come", wish.value_or(-1)}});
     case Kind::ended: return line_of({{"ended", number}});
     case Kind::look: return line_of({{"look", true}});
+    case Kind::publish: return line_of({{"publish", words}, {"epoch", epoch}});
     case Kind::send: break;
   }
   return line_of({{"send", number}});
@@ -100,10 +101,14 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else if (fields.has("send")) {
     words.kind = Kind::send;
     words.number = fields.count("send");
+  } else if (fields.has("publish")) {
+    words.kind = Kind::publish;
+    words.words = fields.words("publish");
+    words.epoch = fields.count("epoch");
   } else {
     fields.fault(
-        "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'waits', 'take', 'come', 'ended', 'look' and "
-        "'send'");
+        "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'waits', 'take', 'come', 'ended', 'look', "
+        "'send' and 'publish'");
   }
   return fields.end(std::move(words));
 }
@@ -123,6 +128,7 @@ std::string MasterWords::encoded() const {
                       {"num words", beside.program.size()}});
     case Kind::kill: return line_of({{"kill", number}});
     case Kind::leave: return line_of({{"leave", true}});
+    case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
     case Kind::batch: break;
   }
   return batch ? line_of({{"batch", *batch}}) : line_of({{"no batch", true}});
@@ -162,10 +168,14 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.number = fields.count("kill");
   } else if (fields.has("leave")) {
     words.kind = Kind::leave;
+  } else if (fields.has("meet")) {
+    words.kind = Kind::meet;
+    words.words = fields.words("meet");
+    words.epoch = fields.count("epoch");
   } else {
     fields.fault(
-        "it has none of 'freeze', 'tell', 'refuse', 'batch', 'no batch', 'place', 'stands', 'kill' and "
-        "'leave'");
+        "it has none of 'freeze', 'tell', 'refuse', 'batch', 'no batch', 'place', 'stands', 'kill', "
+        "'leave' and 'meet'");
   }
   return fields.end(std::move(words));
 }

@@ -30,6 +30,7 @@ struct ProcessWords {
     ended,    ///< the process of `number`, for which it wanted one
     look,     ///< it wants to know how the job stands
     send,     ///< member `number` is to leave
+    publish,  ///< where the members of `epoch` meet: `words`, of the first of them
   };
   Kind kind = Kind::hello;
   HelloWords hello = {};
@@ -38,6 +39,7 @@ struct ProcessWords {
   std::uint64_t batches = 0;
   MemberNumber number = 0;
   std::optional<int> wish = {};
+  std::string words = {};
 
   static ProcessWords of(Kind kind, MemberNumber number = 0) {
     ProcessWords words;
@@ -62,6 +64,7 @@ struct MasterWords {
     stands,  ///< the answer to `look`: `content`, and `beside`
     kill,    ///< the process of `number`, for which this one wanted it: the others go on without it
     leave,   ///< the process is to leave
+    meet,    ///< where the members of `epoch` meet: `words`
   };
   Kind kind = Kind::freeze;
   std::uint64_t epoch = 0;
@@ -72,6 +75,7 @@ struct MasterWords {
   int place = 0;
   int places = 1;
   JobBeside beside = {};
+  std::string words = {};
 
   static MasterWords of(Kind kind, MemberNumber number = 0) {
     MasterWords words;

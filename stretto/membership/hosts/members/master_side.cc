@@ -34,10 +34,22 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
     case ProcessWords::Kind::leaving: master_.leaving(number); break;
     case ProcessWords::Kind::waits: master_.waits(number, true); break;
     case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
+    case ProcessWords::Kind::publish: return pass_on(number, words);
     case ProcessWords::Kind::take: return hand_out(number, words.batches);
     default: return hooks_.say(number, MasterWords::of_refusal("this is no word of a member's"));
   }
   act();
+}
+
+void MasterSide::pass_on(MemberNumber number, const ProcessWords& words) {
+  const View view = known().view;
+  if (view.epoch != words.epoch || view.place_of(number) != 0) return;
+  MasterWords meeting = MasterWords::of(MasterWords::Kind::meet);
+  meeting.epoch = words.epoch;
+  meeting.words = words.words;
+  for (const PlacedMember& member : view.members) {
+    if (member.number != number) hooks_.say(member.number, meeting);
+  }
 }
 
 void MasterSide::hand_out(MemberNumber number, std::uint64_t batches) {

@@ -44,6 +44,8 @@ class MasterSide {
   Registered known() const { return master_.known().value_or(Registered{}); }
 
  private:
+  /// Tells the other members of a view where the first of them, which has said so, has them meet.
+  void pass_on(MemberNumber number, const ProcessWords& words);
   void hand_out(MemberNumber number, std::uint64_t batches);
   /// Does what the master wants, until it wants nothing.
   void act();
