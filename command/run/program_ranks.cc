@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "command/cli/output.h"
 #include "command/run/output_of_ranks.h"
 #include "command/run/rank_environment.h"
+#include "command/run/why_not_started.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/job_processes.h"
@@ -48,28 +48,6 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
   out.push_back(nullptr);
   return out;
-}
-
-bool is_file(const std::string& path) {
-  std::error_code none;
-  return std::filesystem::is_regular_file(path, none);
-}
-
-/// Why execvp() has failed on a program, as a sentence.
-std::string why_not_started(const std::string& program, int error) {
-  const bool by_path = program.find('/') != std::string::npos;
-  if (error == ENOENT && by_path && is_file(program)) {
-    return fmt::format("{}: the interpreter that its first line names is not there", program);
-  }
-  std::string hint;
-  if (is_file(program) && program.ends_with(".py")) {
-    hint = fmt::format("; did you mean -- python {}?", program);
-  } else if (!by_path && is_file(program)) {
-    hint = fmt::format("; did you mean ./{}?", program);
-  }
-  if (error == ENOENT) return fmt::format("{}: there is no such program{}{}", program, by_path ? "" : " on PATH", hint);
-  if (error == EACCES) return fmt::format("{}: it cannot be run (no executable file){}", program, hint);
-  return fmt::format("{}: it cannot be run: {}", program, why_no_process(error));
 }
 
 /// While it lives, a write to a pipe that nobody reads is an error.
@@ -126,12 +104,18 @@ class RunningPrograms {
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
   void ended(int slot, int wait_status);
+  /// The same, of a process that has become the program, once it is known whether the others go on without it.
+  void take_end(int slot, int wait_status);
   void ended_well(int slot);
   /// A process has ended with another status than 0, where members change. Returns whether the others go on.
   bool go_on_without(int slot, int status, const RankFate& fate);
   /// What the loss of a process that the others do not go on without means, to be said behind it.
   std::string consequence_of_loss();
   void fail(int status);
+  /// The others go on without a member; its process is ended.
+  void part_with(MemberNumber number, JobOfMembers::Fate fate);
+  /// Has another process come in the place of a lost one, and says whether one comes.
+  std::string let_another_come(int slot, int status);
   /// The rank that a process is, and its number where it is not the same.
   std::string name_of(int slot) const;
   MemberNumber number_of(int slot) const { return places_[static_cast<std::size_t>(slot)].number; }
@@ -169,6 +153,8 @@ class RunningPrograms {
   std::vector<MemberPlace> first_;       // of those that are started first
   std::vector<MemberPlace> places_;      // of all processes that have been started, in order
   std::vector<ProcessToCome> to_start_;  // in the places of lost ones
+  std::vector<int> lost_with_host_;      // processes that are ended for that
+  std::vector<std::pair<int, int>> to_part_with_;  // processes that have ended, and their wait statuses
   int restarts_left_;                    // not counting those
   int lost_status_ = 0;                  // of the first process that was lost, where the others go on
   bool all_left_ = true;                 // those that have ended, or have ended with 0
@@ -223,9 +209,7 @@ void RunningPrograms::begin_changing_job() {
     if (program_.empty()) program_ = remote_->beside().program;
     return;
   }
-  // While one may be started again, or come from elsewhere, too few are waited for.
-  const bool others_come = job_.restarts > 0 || job_.listen;
-  // Others have to know it where people have made it up.
+  const bool others_come = job_.restarts > 0 || job_.listen;  // then too few are waited for
   const std::optional<Token> made_up = job_.listen ? JobSecret::by_environment() : std::nullopt;
   const Token token = made_up.value_or(new_token());
   auto master = std::make_unique<JobMaster>(JobMaster::Options{
@@ -239,7 +223,8 @@ void RunningPrograms::begin_changing_job() {
       .wait = job_.patience.value_or(others_come ? kForAnother : Duration(0)),
       .wait_to_leave = others_come ? kForOneInPlace : Duration(0),
       .evict = job_.evict,
-      .program = program_});
+      .program = program_,
+      .liveness = job_.listen ? job_.liveness : Duration(0)});
   master_ = master.get();
   changing_ = std::move(master);
   if (!job_.listen) return;
@@ -261,6 +246,7 @@ std::vector<MemberPlace> RunningPrograms::first_places() {
 }
 
 bool RunningPrograms::is_needed() {
+  if (!to_part_with_.empty() && !over()) return true;
   if (master_ == nullptr || !job_.listen || over()) return false;
   const Registered job = master_->known();
   if (job.end == JobEnd::none) return here_ == 0 || job.view.epoch > 0 || master_->is_visited();
@@ -349,16 +335,46 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   output_.pass_on();
   processes_.attend();
   if (!changing_) return;
-  changing_->fulfil_wishes([this](MemberNumber number) { processes_.end_member(slot_of(number)); },
+  const bool is_silent = remote_ != nullptr && remote_->is_silent() && !over();
+  changing_->fulfil_wishes([this](MemberNumber number, JobOfMembers::Fate fate) { part_with(number, fate); },
                            [this](const std::string& line) { say(line); });
+  if (is_silent) return;
+  for (const auto& [slot, wait_status] : std::exchange(to_part_with_, {})) take_end(slot, wait_status);
+}
+
+void RunningPrograms::part_with(MemberNumber number, JobOfMembers::Fate fate) {
+  const int slot = slot_of(number);
+  if (fate == JobOfMembers::Fate::excluded || slot < 0) return processes_.end_member(slot);
+  lost_with_host_.push_back(slot);
+  if (processes_.process(slot) != 0) processes_.send(slot, SIGKILL);
+}
+
+std::string RunningPrograms::let_another_come(int slot, int status) {
+  try {
+    const MemberPlace place = changing_->give_place(places_[static_cast<std::size_t>(slot)].place);
+    to_start_.push_back({place, status});
+    return fmt::format("another process takes its place, as member {}", place.number);
+  } catch (const Failure& failure) {
+    return fmt::format("no process takes its place: {}", failure.what());
+  }
 }
 
 void RunningPrograms::ended(int slot, int wait_status) {
   if (slot == starting_) hear_start();
   if (slot == starting_) return;  // it has not become the program
+  // Before the master has been heard nobody knows whether the others have gone on without it.
+  if (remote_ != nullptr && !over()) return to_part_with_.push_back({slot, wait_status});
+  take_end(slot, wait_status);
+}
+
+void RunningPrograms::take_end(int slot, int wait_status) {
   if (changing_) changing_->lose(number_of(slot));
   const int status = exit_status_of(wait_status);
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
+  if (std::erase(lost_with_host_, slot) > 0 && !over()) {
+    return say(fmt::format("{} was lost with this host, of which its master heard nothing; {}", name_of(slot),
+                           let_another_come(slot, status)));
+  }
   if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(slot)));
   if (changing_ && (!over() || remote_) && changing_->known().view.has_departed(number_of(slot))) {
     return say(fmt::format("{} has left{}", name_of(slot), status == 0 ? "" : fmt::format(": {}", fate.to_string())));
@@ -393,9 +409,7 @@ bool RunningPrograms::go_on_without(int slot, int status, const RankFate& fate) 
   if (lost_status_ == 0) lost_status_ = status;
   std::string then = "the others go on";
   if (restarts_left_ > 0) {
-    const MemberPlace place = changing_->give_place(places_[static_cast<std::size_t>(slot)].place);
-    then = fmt::format("another process takes its place, as member {}", place.number);
-    to_start_.push_back({place, status});
+    then = let_another_come(slot, status);
     --restarts_left_;
   }
   say(fmt::format("{} is lost: {}; {}", name_of(slot), fate.to_string(), then));

@@ -21,6 +21,8 @@ struct ProgramRanks {
   std::optional<JobAddress> listen = {};  ///< with it: where processes come that are started elsewhere
   std::optional<Duration> patience = {};  ///< with it: for members, where too few are left
   Duration evict = Duration(0);           ///< with it: of a member that stands still in a call; 0: never
+  /// With `listen`: a host of which nothing comes for so long is lost with its members.
+  Duration liveness = std::chrono::seconds(5);
   std::string secret_file = {};           ///< where the secret of the job is, or will be
   /// The processes come to the job that listens there, as `here` of its members; an empty program: as it has it.
   std::optional<JobAddress> job = {};

@@ -171,22 +171,25 @@ class ChangingRank final : public SayingRankContext, public Changes {
 };
 
 void ChangingRank::connect() {
-  line_.emplace(
-      options_.host, options_.port, options_.token,
-      [this](MasterLine& line, const MasterWords& words) { hear(line, words); },
-      [this](const Error& why) {
-        const std::lock_guard lock(mutex_);
-        const Error is_none{Errc::unavailable, text(listener(), " is no master of this job: ", why.message)};
-        const Error is_lost{Errc::lost_peer, text("the master of the job is lost: ", why.message)};
-        if (!over_) over_ = answered_ ? is_lost : is_none;
-        changed_.notify_all();
-      });
+  const auto hear_words = [this](MasterLine& line, const MasterWords& words) { hear(line, words); };
+  const auto end = [this](const Error& why) {
+    const std::lock_guard lock(mutex_);
+    const Error is_none{Errc::unavailable, text(listener(), " is no master of this job: ", why.message)};
+    const Error is_lost{Errc::lost_peer, text("the master of the job is lost: ", why.message)};
+    if (!over_) over_ = answered_ ? is_lost : is_none;
+    changed_.notify_all();
+  };
+  line_.emplace(MasterLineOptions{.host = options_.host,
+                                  .port = options_.port,
+                                  .token = options_.token,
+                                  .hear = hear_words,
+                                  .ended = end});
   line_->write(ProcessWords{.hello = member_.hello()});
   const SteadyClock clock;
-  const TimePoint end = clock.now() + options_.answer_within;
+  const TimePoint late = clock.now() + options_.answer_within;
   std::unique_lock lock(mutex_);
   wait(lock, [&] {
-    if (answered_ || clock.now() < end) return answered_;
+    if (answered_ || clock.now() < late) return answered_;
     throw Failure({Errc::unavailable, text(listener(), " has not answered within ", to_text(options_.answer_within),
                                            ": expected the master of this job")});
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -185,8 +186,9 @@ std::shared_ptr<const MemberPlace> ask_for_place(const std::string& words) {
     MemberPlace place;
   };
   const Token token = JobSecret::find({}, address->port).or_throw();
+  const auto say = [](const std::string& line) { std::fprintf(stderr, "stretto: %s\n", line.c_str()); };
   const auto asked =
-      std::make_shared<Asked>(RemoteJob::Options{.host = address->host, .port = address->port, .token = token});
+      std::make_shared<Asked>(RemoteJob::Options{.host = address->host, .port = address->port, .token = token, .tell = say});
   return {asked, &asked->place};
 }
 

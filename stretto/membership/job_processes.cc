@@ -89,7 +89,7 @@ Error JobProcesses::not_started(int rank, const char* call) const {
 }
 
 Result<void> JobProcesses::start(int rank, const std::function<void()>& live) {
-  STRETTO_CHECK(is_one(rank), "rank ", rank, " of ", options_.ranks);
+  if (!is_one(rank)) processes_.resize(static_cast<std::size_t>(rank) + 1);
   if (signals_.fd() < 0) return not_started(rank, "signalfd");
   const pid_t parent = getpid();
   const pid_t id = fork();

@@ -23,7 +23,7 @@ int exit_status_of(int wait_status);
 class JobProcesses {
  public:
   struct Options {
-    int ranks = 1;
+    int ranks = 1;  ///< more may be started
     /// Each rank leads a session of its own, as fits one that becomes another program: Ctrl-C at a terminal comes to
     /// this process alone, and each signal is passed on as it is, to all processes of the rank's group. What of a group
     /// outlives its rank is left(). Requires: this process has no other children. Where it is false, ranks get SIGTERM

@@ -234,7 +234,7 @@ void Launcher::watch_once() {
   processes_.attend();
   if (master_) {
     master_->fulfil_wishes(
-        [this](MemberNumber number) {
+        [this](MemberNumber number, JobOfMembers::Fate) {
           if (std::in_range<int>(number)) processes_.end_member(static_cast<int>(number));
         },
         [this](const std::string& line) { say(line); });

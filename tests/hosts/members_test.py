@@ -1,7 +1,7 @@
 """Jobs of `stretto run --ranks MIN:MAX --listen` on several hosts (hosts.sh): members that are lost, come and leave. At the
 end each batch has been handed over once and is applied, and all members have the same weights to the bit.
 
-    members_test.py PROGRAM LOOP_OF_MEMBERS
+    members_test.py PROGRAM LOOP_OF_MEMBERS [--times 1] [Members]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -23,23 +24,33 @@ sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
 import loops  # noqa: E402
 
 PROGRAM, LOOP = (sys.argv.pop(1) for _ in range(2))
+TIMES = 1  # each fault
+ALGORITHMS = ["eager-quorum"]
+if "--times" in sys.argv:
+    at = sys.argv.index("--times")
+    TIMES = int(sys.argv.pop(at + 1))
+    sys.argv.pop(at)
+    ALGORITHMS += ["sync", "local", "wagma", "easgd"]
 ADDRESS = "10.77.0.1:29400"
 SECRET = {"STRETTO_TOKEN": "a secret of a test"}
+LIVENESS = 2  # seconds
 WATCHDOG = 60  # seconds, for what takes a second or two
+EACH = 2  # members on a host
 
 
 class Launcher:
     """`stretto run` or `stretto join` on a host, and what it has written so far."""
 
     def __init__(self, hosts: Hosts, host: int, *words: str) -> None:
-        self.process = hosts.start(host, (PROGRAM, *words), SECRET)
+        self.process = hosts.start(host, (PROGRAM, words[0], "--tag", *words[1:]), SECRET)  # whole lines, however long
         self.printed, self.said = "", ""
-        self._readers = [threading.Thread(target=self._read, args=(name,)) for name in ("stdout", "stderr")]
+        self._readers = [threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("stdout", "stderr")]
         for reader in self._readers:
             reader.start()
 
     def _read(self, name: str) -> None:
-        for line in getattr(self.process, name):
+        for tagged in getattr(self.process, name):
+            line = re.sub(r"^\[rank \d+\] ", "", tagged)
             if name == "stdout":
                 self.printed += line
             else:
@@ -57,9 +68,10 @@ class Launcher:
 class Job:
     """The loop of members, with `here` of them on h1; others come by join()."""
 
-    def __init__(self, hosts: Hosts, ranks: str, here: int, algorithm: str, batches: int, *options: str) -> None:
+    def __init__(self, hosts: Hosts, ranks: str, here: int, algorithm: str, batches: int, *options: str,
+                 step: str = "1ms") -> None:
         self.hosts, self.batches = hosts, batches
-        program = ("--", LOOP, algorithm, str(batches), "account")
+        program = ("--", LOOP, algorithm, str(batches), "account", step)
         self.launchers: list[Launcher] = []
         self.start(1, "run", "--ranks", ranks, "--here", str(here), "--listen", "29400", *options, *program)
         self.wait(lambda: f"others come by: stretto join {ADDRESS}\n" in self.launchers[0].said, "it listens")
@@ -112,12 +124,66 @@ class Job:
         for launcher in self.launchers[1:]:
             launcher.end()
         printed = "".join(launcher.printed for launcher in self.launchers)
-        return loops.fault_of(argparse.Namespace(returncode=status, stdout=printed, stderr=self.all_said()), self.batches)
+        result = argparse.Namespace(returncode=status, stdout=printed, stderr=self.all_said())
+        return loops.fault_of(result, self.batches)
 
 
-class OnSeveralHosts(unittest.TestCase):
+class OnHosts(unittest.TestCase):
+    def begin(self, hosts: Hosts, number: int) -> Job:
+        """Members 0 and 1 on h1, 2 and 3 on h2, and so on."""
+        options = ("--liveness", f"{LIVENESS}s")
+        job = Job(hosts, f"2:{EACH * number}", EACH, "eager-quorum", 12_000, *options, step="10ms")
+        there = {0: "h1", 1: "h1"}
+        for host in range(2, number + 1):
+            job.join(host, EACH)
+            there |= {len(there): f"h{host}", len(there) + 1: f"h{host}"}
+            job.wait_for(there)
+        return job
+
+    def lose(self, fault: str) -> None:
+        """The side with the register goes on; hosts that are cut off say why they wait, and come back by themselves."""
+        with Hosts(4) as hosts:
+            job = self.begin(hosts, 4)
+            lost = {"split": {3, 4}, "master cut": {2, 3, 4}}.get(fault, {3})
+            everywhere = [f"h{1 + number // EACH}" for number in range(4 * EACH)]
+            stay = {number: host for number, host in enumerate(everywhere) if int(host[1]) not in lost}
+            cuts = [(here, there) for here in (1, 2) for there in (3, 4)] if fault == "split" else []
+            cuts = [(1, None)] if fault == "master cut" else [(3, None)] if fault == "cut" else cuts
+            begin = time.monotonic()
+            if fault == "killed":
+                hosts.kill(3)
+            elif fault in ("cut in", "cut out"):
+                hosts.call("cut", "3", fault.split()[1])
+            for here, there in cuts:
+                hosts.cut(here, there)
+            job.wait_for(stay)
+            took = time.monotonic() - begin
+            if fault == "killed":
+                job.launchers[2].end()
+                job.join(3, EACH)
+            else:
+                for host in lost:
+                    waits = job.launchers[host - 1]
+                    job.wait(lambda waits=waits: "nothing comes from the master of the job" in waits.said, f"h{host} says it")
+                for here, there in cuts or [(3, None)]:
+                    hosts.mend(here, there)
+            mended = time.monotonic()
+            job.wait(lambda: sorted(job.members().values()) == everywhere, "all hosts have members")
+            back = time.monotonic() - mended
+            print(f"{fault}: the others go on after {took:.1f} s, all are there {back:.1f} s after it is over", flush=True)
+            self.assertEqual({number: host for number, host in job.members().items() if number in stay}, stay)
+            self.assertEqual(job.fault(), "", job.all_said())
+
+    def lose_often(self, *faults: str) -> None:
+        for _ in range(TIMES):
+            for fault in faults:
+                with self.subTest(fault=fault):
+                    self.lose(fault)
+
+
+class Members(OnHosts):
     def test_members_are_lost_come_and_leave(self) -> None:
-        for algorithm in ("eager-quorum", "wagma"):
+        for algorithm in ALGORITHMS:
             with self.subTest(algorithm=algorithm), Hosts(2) as hosts:
                 job = Job(hosts, "2:4", 2, algorithm, 4000)
                 job.join(2, 2)
@@ -131,7 +197,40 @@ class OnSeveralHosts(unittest.TestCase):
                 left = job.call("leave", "3")
                 self.assertEqual(left.stdout, "member 3 has left\n", left.stderr)
                 job.wait_for({1: "h1", 4: "h2"})
+                stranger = hosts.call("exec", "2", "env", "STRETTO_TOKEN=another", PROGRAM, "join", ADDRESS)
+                self.assertEqual(stranger.returncode, 2, stranger.stderr)
+                self.assertIn(f"no master with this secret listens at {ADDRESS}", stranger.stderr)
+                job.wait(lambda: "connections without a hello of this job: 1 closed" in job.all_said(), "it is counted")
                 self.assertEqual(job.fault(), "", job.all_said())
+
+    def test_a_link_is_cut_and_mended(self) -> None:
+        self.lose_often("cut")
+
+
+class CutOff(OnHosts):
+    def test_a_host_is_killed(self) -> None:
+        self.lose_often("killed")
+
+    def test_a_link_is_cut_one_way(self) -> None:
+        self.lose_often("cut in", "cut out")
+
+    def test_the_host_of_the_master_is_cut_off(self) -> None:
+        self.lose_often("master cut")
+
+    def test_the_hosts_are_split(self) -> None:
+        self.lose_often("split")
+
+    def test_a_host_that_stands_still_is_not_lost(self) -> None:
+        with Hosts(2) as hosts:
+            job = self.begin(hosts, 2)
+            there, epoch = job.members(), job.look()["epoch"]
+            for name in ("STOP", "CONT"):
+                for program in ("stretto join", "loop_of_members"):
+                    hosts.call("exec", "2", "pkill", f"-{name}", "-f", program)
+                job.launchers[1].process.send_signal(signal.SIGCONT)  # nsenter stops with what it has started
+                time.sleep(3 * LIVENESS)
+                self.assertEqual((job.members(), job.look()["epoch"]), (there, epoch), job.all_said())
+            self.assertEqual(job.fault(), "", job.all_said())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,17 @@
 #include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
+namespace {
+
+/// How the kernel sees a connection; nothing: there is none any more.
+std::optional<tcp_info> kernel_of(asio::ip::tcp::socket& socket) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return std::nullopt;
+  return info;
+}
+
+}  // namespace
 
 Line::Line(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
   asio::error_code ignored;
@@ -57,10 +68,19 @@ asio::awaitable<void> Line::send() {
 }
 
 Duration Line::since_heard() {
-  tcp_info info{};
-  socklen_t bytes = sizeof info;
-  if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return Duration::max();
-  return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
+  const auto info = kernel_of(socket_);
+  if (!info) return Duration::max();
+  return std::chrono::milliseconds(std::min(info->tcpi_last_ack_recv, info->tcpi_last_data_recv));
+}
+
+bool Line::is_silent(TimePoint now, Duration limit) {
+  const auto info = kernel_of(socket_);
+  if (!info || info->tcpi_retransmits == 0) {
+    repeats_since_.reset();
+  } else if (!repeats_since_) {
+    repeats_since_ = now;
+  }
+  return since_heard() >= limit || (repeats_since_ && now - *repeats_since_ >= limit);
 }
 
 void Line::close() {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,10 @@ class Line : public std::enable_shared_from_this<Line> {
   /// How long ago something has come from the other side's kernel: an acknowledgement, or words that nobody may have
   /// read yet.
   Duration since_heard();
+  /// Whether the other host is silent: nothing has come from its kernel for `limit`, or for so long that has not
+  /// acknowledged what this one sends again and again, since one way between them is dead. Requires: words are written,
+  /// and this is called, ten times within the limit.
+  bool is_silent(TimePoint now, Duration limit);
 
  private:
   asio::awaitable<Result<std::string>> read_line(const char* kind);
@@ -50,6 +55,7 @@ class Line : public std::enable_shared_from_this<Line> {
   asio::ip::tcp::socket socket_;
   std::string read_;  // and not yet returned
   std::deque<std::string> to_send_;
+  std::optional<TimePoint> repeats_since_;  // the kernel, what has not been acknowledged
   bool sending_ = false;
   bool closes_ = false;
 };

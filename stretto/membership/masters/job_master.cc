@@ -52,7 +52,8 @@ class JobMaster::Impl {
                             .evict = options.evict},
                  .places = places_,
                  .given = options.given,
-                 .program = options.program},
+                 .program = options.program,
+                 .liveness = options.liveness},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
@@ -79,7 +80,7 @@ class JobMaster::Impl {
       wishes.swap(wishes_);
     }
     for (const Wish& wish : wishes) {
-      if (wish.kill) kill(*wish.kill);
+      if (wish.kill) kill(*wish.kill, Fate::excluded);
       if (!wish.tell.empty()) tell(wish.tell);
     }
   }

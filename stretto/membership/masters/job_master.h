@@ -34,6 +34,7 @@ class JobMaster final : public JobOfMembers {
     Duration evict = Duration(0);              ///< MasterOptions::evict
     std::vector<std::uint64_t> position = {};  ///< View::position before the first view
     std::vector<std::string> program = {};     ///< JobBeside::program
+    Duration liveness = Duration(0);           ///< MasterServerOptions::liveness
   };
   /// Throws Failure (Errc::unavailable) where the port is taken, or the address is not this host's.
   explicit JobMaster(const Options& options);

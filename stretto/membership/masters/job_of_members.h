@@ -19,16 +19,21 @@ class JobOfMembers {
   virtual ~JobOfMembers() = default;
 
   /// A number that no process has had, and a place: that of `wish` where it is free. Throws Failure
-  /// (Errc::unavailable) where all places are taken, or the master is gone.
+  /// (Errc::unavailable) where all places are taken, or the master is gone or silent.
   virtual MemberPlace give_place(std::optional<int> wish) = 0;
   /// The process of a number has ended, or could not be started.
   virtual void lose(MemberNumber number) = 0;
-  /// The register as it is now; as it was last where the master is gone.
+  /// The register as it is now; as it was last where the master is gone or silent.
   virtual Registered known() = 0;
   /// Has the member leave the job, as by SIGTERM. Without effect for one that is not there.
   virtual void send_away(MemberNumber number) = 0;
 
-  using Kill = FunctionRef<void(MemberNumber)>;
+  /// Why the others go on without a member.
+  enum class Fate : std::uint8_t {
+    excluded,        ///< it stood still
+    lost_with_host,  ///< its host was silent, and is there again: another process may come in its place
+  };
+  using Kill = FunctionRef<void(MemberNumber, Fate)>;
   using Tell = FunctionRef<void(const std::string& line)>;
   /// Does what has come up since the last call, about ten times a second: gives `kill` the numbers of members that the
   /// others go on without, whose processes are to be ended, and `tell` lines for a person to read.

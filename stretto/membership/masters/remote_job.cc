@@ -9,13 +9,19 @@
 namespace stretto {
 
 RemoteJob::RemoteJob(Options options) : options_(std::move(options)) {
+  const auto end = [this](const Error& why) {
+    const std::lock_guard lock(mutex_);
+    gone_ = why.message;
+    heard_.notify_all();
+  };
   line_ = std::make_unique<MasterLine>(
-      options_.host, options_.port, options_.token, [this](MasterLine&, const MasterWords& words) { hear(words); },
-      [this](const Error& why) {
-        const std::lock_guard lock(mutex_);
-        gone_ = why.message;
-        heard_.notify_all();
-      });
+      MasterLineOptions{.host = options_.host,
+                        .port = options_.port,
+                        .token = options_.token,
+                        .hear = [this](MasterLine&, const MasterWords& words) { hear(words); },
+                        .ended = end,
+                        .silent = [this](bool is_silent, Duration limit) { be_silent(is_silent, limit); },
+                        .anew = [this] { begin_anew(); }});
   (void)known();
   const std::lock_guard lock(mutex_);
   require_master();
@@ -37,23 +43,55 @@ void RemoteJob::hear(const MasterWords& words) {
                            .place = words.place,
                            .most = words.places,
                            .token = options_.token};
+      numbers_.insert(words.number);
       break;
     case MasterWords::Kind::refuse: refused_ = words.why; break;
-    case MasterWords::Kind::kill: to_kill_.push_back(words.number); return;
+    case MasterWords::Kind::kill: to_kill_.emplace_back(words.number, Fate::excluded); return;
+    case MasterWords::Kind::lost: to_kill_.emplace_back(words.number, Fate::lost_with_host); return;
     default: return;  // words to members
   }
-  ++answered_;
+  if (++answered_ == settled_at_) silent_ = false;
+  heard_.notify_all();
+}
+
+void RemoteJob::be_silent(bool is_silent, Duration limit) {
+  const std::lock_guard lock(mutex_);
+  const JobAddress at{.host = line_->address(), .port = options_.port};
+  if (is_silent) {
+    tell(text("nothing comes from the master of the job at ", at.to_string(), " for ", to_text(limit),
+              ": the members of this host wait until it does"));
+    silent_ = true;
+    heard_.notify_all();
+  } else {
+    tell(text("the master of the job at ", at.to_string(), " is heard again"));
+    ask_who_is_lost();
+  }
+}
+
+void RemoteJob::begin_anew() {
+  const std::lock_guard lock(mutex_);
+  answered_ = asked_;  // what was asked before is not
+  ask_who_is_lost();
+}
+
+/// Until the master has answered nobody knows whether the others have gone on without the members of this host.
+void RemoteJob::ask_who_is_lost() {
+  silent_ = true;
+  settled_at_ = ++asked_;
+  for (const MemberNumber number : numbers_) line_->write(ProcessWords::of(ProcessWords::Kind::has, number));
+  line_->write(ProcessWords::of(ProcessWords::Kind::look));
   heard_.notify_all();
 }
 
 void RemoteJob::ask(const ProcessWords& words) {
   std::unique_lock lock(mutex_);
-  if (!gone_.empty()) return;
+  if (!gone_.empty() || silent_) return;
   const std::uint64_t question = ++asked_;
   lock.unlock();
   line_->write(words);
   lock.lock();
-  if (heard_.wait_for(lock, options_.answer_within, [&] { return answered_ >= question || !gone_.empty(); })) return;
+  const auto is_over = [&] { return answered_ >= question || !gone_.empty() || silent_; };
+  if (heard_.wait_for(lock, options_.answer_within, is_over)) return;
   gone_ = text("it has not answered within ", to_text(options_.answer_within));
 }
 
@@ -70,10 +108,15 @@ MemberPlace RemoteJob::give_place(std::optional<int> wish) {
   const std::lock_guard lock(mutex_);
   require_master();
   if (!refused_.empty()) throw Failure({Errc::unavailable, std::exchange(refused_, {})});
+  if (!place_) throw Failure({Errc::unavailable, "nothing comes from the master of the job"});
   return *std::exchange(place_, std::nullopt);
 }
 
 void RemoteJob::lose(MemberNumber number) {
+  {
+    const std::lock_guard lock(mutex_);
+    numbers_.erase(number);
+  }
   line_->write(ProcessWords::of(ProcessWords::Kind::ended, number));
 }
 
@@ -87,13 +130,16 @@ void RemoteJob::send_away(MemberNumber number) {
   line_->write(ProcessWords::of(ProcessWords::Kind::send, number));
 }
 
-void RemoteJob::fulfil_wishes(Kill kill, Tell /*tell*/) {
-  std::vector<MemberNumber> to_kill;
+void RemoteJob::fulfil_wishes(Kill kill, Tell tell) {
+  std::vector<std::pair<MemberNumber, Fate>> to_kill;
+  std::vector<std::string> to_tell;
   {
     const std::lock_guard lock(mutex_);
     to_kill.swap(to_kill_);
+    to_tell.swap(to_tell_);
   }
-  for (const MemberNumber number : to_kill) kill(number);
+  for (const std::string& line : to_tell) tell(line);
+  for (const auto& [number, fate] : to_kill) kill(number, fate);
 }
 
 JobBeside RemoteJob::beside() const {
@@ -104,6 +150,11 @@ JobBeside RemoteJob::beside() const {
 bool RemoteJob::is_gone() const {
   const std::lock_guard lock(mutex_);
   return !gone_.empty();
+}
+
+bool RemoteJob::is_silent() const {
+  const std::lock_guard lock(mutex_);
+  return silent_ && gone_.empty();
 }
 
 }  // namespace stretto

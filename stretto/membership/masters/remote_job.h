@@ -2,10 +2,13 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -27,6 +30,8 @@ class RemoteJob final : public JobOfMembers {
     std::uint16_t port = 0;
     Token token{};                                      ///< of the job
     Duration answer_within = std::chrono::seconds(10);  ///< each question, before the master counts as gone
+    /// Is told where the master is silent, and when it is not any more; empty: fulfil_wishes() tells it.
+    std::function<void(const std::string& line)> tell = {};
   };
   /// Throws Failure (Errc::unavailable) where no master of the job answers there.
   explicit RemoteJob(Options options);
@@ -44,9 +49,17 @@ class RemoteJob final : public JobOfMembers {
   JobBeside beside() const;
   /// Whether there is no master any more.
   bool is_gone() const;
+  /// Whether nothing comes from the master's host, for the liveness of the job, or it has not said since who is lost:
+  /// another connection is tried, and no question is answered meanwhile.
+  bool is_silent() const;
 
  private:
   void hear(const MasterWords& words);
+  void be_silent(bool is_silent, Duration limit);
+  /// Over another connection, which knows nothing of the one before.
+  void begin_anew();
+  void ask_who_is_lost();
+  void tell(const std::string& line) { options_.tell ? options_.tell(line) : to_tell_.push_back(line); }
   /// Says it, and waits until `answered_` has counted up.
   void ask(const ProcessWords& words);
   void require_master() const;
@@ -55,11 +68,15 @@ class RemoteJob final : public JobOfMembers {
   mutable std::mutex mutex_;
   mutable std::condition_variable heard_;
   std::uint64_t asked_ = 0, answered_ = 0;  // questions
+  std::uint64_t settled_at_ = 0;            // so many answers after a silence, or a connection that has ended
   Registered known_;
   JobBeside beside_;
   std::optional<MemberPlace> place_;  // the last that was given
   std::string refused_;
-  std::vector<MemberNumber> to_kill_;
+  std::vector<std::pair<MemberNumber, Fate>> to_kill_;
+  std::set<MemberNumber> numbers_;  // of processes, for which this one has asked
+  std::vector<std::string> to_tell_;
+  bool silent_ = false;
   std::string gone_;                  // why there is no master any more
   std::unique_ptr<MasterLine> line_;  // ends first
 };

@@ -1,7 +1,7 @@
 // A rank with a loop of its own over the batches of a job whose members change:
-// loop_of_members ALGORITHM BATCHES [account] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member of that number is
+// loop_of_members ALGORITHM BATCHES [account] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member of that number is
 // killed as it begins that step of its own, from 1; gets SIGTERM then, and again for each such word; has that lag at
-// most, unlike others. At step 0 it has not begun its loop. What a member has at the end it says in a line. With
+// most, unlike others. At step 0 it has not begun its loop. A step takes a millisecond, or as many as are said. What a member has at the end it says in a line. With
 // `account` another one has the batches that it has handed over, also where it has left; of one that has not, how many
 // of each member are applied, too.
 
@@ -38,9 +38,10 @@ struct Fate {
   }
 };
 
-/// The batches that a member has handed over, in words.
+/// The batches that a member has handed over, in words, and how long it takes for each.
 struct Account {
   bool wanted = false;
+  ::useconds_t step = 1000;  // microseconds
   std::string batches = {};
 
   void print(int member, const std::string& rest) const {
@@ -66,7 +67,7 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   while (const auto batch = pool->next()) {
     loop.begin_step();
     fate.comes_to(loop.steps() + 1);
-    ::usleep(1000);
+    ::usleep(account.step);
     replica.backward(0, static_cast<float>(batch->sequence + 1));
     replica.backward(1, 1);
     account.batches += text(' ', batch->sequence);
@@ -100,7 +101,8 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     const std::size_t sign = word.find_first_of(":/=");
     account.wanted |= word == "account";
-    if (word == "account") continue;
+    if (word.ends_with("ms")) account.step = static_cast<::useconds_t>(number(argv[i]) * 1000);
+    if (word == "account" || word.ends_with("ms")) continue;
     if (sign == std::string::npos) return 2;
     Fate& fate = fates[static_cast<int>(number(word.c_str()))];
     const std::uint64_t value = number(word.c_str() + sign + 1);

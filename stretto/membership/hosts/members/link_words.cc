@@ -1,5 +1,6 @@
 #include "stretto/membership/hosts/members/link_words.h"
 
+#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,6 +11,7 @@ namespace stretto {
 namespace {
 
 constexpr RoundsHeld kMostHeld = std::numeric_limits<RoundsHeld>::max();
+constexpr int kMostMilliseconds = 24 * 3600 * 1000;
 constexpr int kMostMembers = 1 << 20;  // that a job has ever had
 
 /// By their numbers, as texts: names of JSON are no numbers.
@@ -53,6 +55,8 @@ std::string ProcessWords::encoded() const {
     case Kind::come: return line_of({{"come", wish.value_or(-1)}});
     case Kind::ended: return line_of({{"ended", number}});
     case Kind::look: return line_of({{"look", true}});
+    case Kind::beat: return line_of({{"beat", true}});
+    case Kind::has: return line_of({{"has", number}});
     case Kind::publish: return line_of({{"publish", words}, {"epoch", epoch}});
     case Kind::send: break;
   }
@@ -101,6 +105,11 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else if (fields.has("send")) {
     words.kind = Kind::send;
     words.number = fields.count("send");
+  } else if (fields.has("beat")) {
+    words.kind = Kind::beat;
+  } else if (fields.has("has")) {
+    words.kind = Kind::has;
+    words.number = fields.count("has");
   } else if (fields.has("publish")) {
     words.kind = Kind::publish;
     words.words = fields.words("publish");
@@ -108,7 +117,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else {
     fields.fault(
         "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'waits', 'take', 'come', 'ended', 'look', "
-        "'send' and 'publish'");
+        "'send', 'beat', 'has' and 'publish'");
   }
   return fields.end(std::move(words));
 }
@@ -128,6 +137,8 @@ std::string MasterWords::encoded() const {
                       {"num words", beside.program.size()}});
     case Kind::kill: return line_of({{"kill", number}});
     case Kind::leave: return line_of({{"leave", true}});
+    case Kind::beat: return line_of({{"beat", limit / std::chrono::milliseconds(1)}});
+    case Kind::lost: return line_of({{"lost", number}});
     case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
     case Kind::batch: break;
   }
@@ -168,6 +179,12 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.number = fields.count("kill");
   } else if (fields.has("leave")) {
     words.kind = Kind::leave;
+  } else if (fields.has("beat")) {
+    words.kind = Kind::beat;
+    words.limit = std::chrono::milliseconds(fields.number("beat", 1, kMostMilliseconds));
+  } else if (fields.has("lost")) {
+    words.kind = Kind::lost;
+    words.number = fields.count("lost");
   } else if (fields.has("meet")) {
     words.kind = Kind::meet;
     words.words = fields.words("meet");
@@ -175,7 +192,7 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
   } else {
     fields.fault(
         "it has none of 'freeze', 'tell', 'refuse', 'batch', 'no batch', 'place', 'stands', 'kill', "
-        "'leave' and 'meet'");
+        "'leave', 'beat', 'lost' and 'meet'");
   }
   return fields.end(std::move(words));
 }

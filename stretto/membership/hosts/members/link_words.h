@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/views/member_words.h"
 #include "stretto/membership/views/view.h"
@@ -30,6 +31,8 @@ struct ProcessWords {
     ended,    ///< the process of `number`, for which it wanted one
     look,     ///< it wants to know how the job stands
     send,     ///< member `number` is to leave
+    beat,     ///< it is there
+    has,      ///< it has the process of `number`, for which it wanted one over a connection that it has no more
     publish,  ///< where the members of `epoch` meet: `words`, of the first of them
   };
   Kind kind = Kind::hello;
@@ -64,6 +67,8 @@ struct MasterWords {
     stands,  ///< the answer to `look`: `content`, and `beside`
     kill,    ///< the process of `number`, for which this one wanted it: the others go on without it
     leave,   ///< the process is to leave
+    beat,    ///< it is there, and a host that is silent for `limit` is lost
+    lost,    ///< the process of `number`, for which this one wanted it, with its host, which was silent
     meet,    ///< where the members of `epoch` meet: `words`
   };
   Kind kind = Kind::freeze;
@@ -76,6 +81,7 @@ struct MasterWords {
   int places = 1;
   JobBeside beside = {};
   std::string words = {};
+  Duration limit = Duration(0);
 
   static MasterWords of(Kind kind, MemberNumber number = 0) {
     MasterWords words;

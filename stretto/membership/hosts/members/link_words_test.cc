@@ -46,6 +46,29 @@ TEST(LinkWords, AMastersWordsAreReadAsTheyWereWritten) {
   EXPECT_EQ(MasterWords::decoded(MasterWords::of_refusal("no").encoded()).or_throw().why, "no");
 }
 
+TEST(LinkWords, WordsBetweenHostsAreReadAsTheyWereWritten) {
+  for (const auto kind : {ProcessWords::Kind::beat, ProcessWords::Kind::has}) {
+    EXPECT_EQ(ProcessWords::decoded(ProcessWords::of(kind, 7).encoded()).or_throw().kind, kind);
+  }
+  EXPECT_EQ(ProcessWords::decoded(ProcessWords::of(ProcessWords::Kind::has, 7).encoded()).or_throw().number, 7u);
+  const ProcessWords said{.kind = ProcessWords::Kind::publish, .epoch = 3, .words = "10.77.0.1:4711/0"};
+  const ProcessWords read = ProcessWords::decoded(said.encoded()).or_throw();
+  EXPECT_EQ(read.epoch, 3u);
+  EXPECT_EQ(read.words, said.words);
+
+  MasterWords meet = MasterWords::of(MasterWords::Kind::meet);
+  meet.epoch = 3;
+  meet.words = said.words;
+  EXPECT_EQ(MasterWords::decoded(meet.encoded()).or_throw().words, said.words);
+  MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
+  beat.limit = std::chrono::seconds(5);
+  EXPECT_EQ(MasterWords::decoded(beat.encoded()).or_throw().limit, std::chrono::seconds(5));
+  const MasterWords lost = MasterWords::decoded(MasterWords::of(MasterWords::Kind::lost, 7).encoded()).or_throw();
+  EXPECT_EQ(lost.kind, MasterWords::Kind::lost);
+  EXPECT_EQ(lost.number, 7u);
+  EXPECT_THAT(MasterWords::decoded(R"({"beat": 0})").error().message, HasSubstr("'beat' is 0"));
+}
+
 TEST(LinkWords, WhatCannotBeReadIsNamed) {
   const auto of_process = [](const std::string& line) { return ProcessWords::decoded(line).error().message; };
   const auto of_master = [](const std::string& line) { return MasterWords::decoded(line).error().message; };

@@ -1,9 +1,13 @@
 #include "stretto/membership/hosts/members/master_line.h"
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/dispatch.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 #include <utility>
 #include <vector>
@@ -17,43 +21,58 @@ namespace {
 
 using asio::ip::tcp;
 
+constexpr Duration kToBeReached = std::chrono::seconds(1);  // by another connection, before the next one is tried
+constexpr Duration kFirstLook = std::chrono::milliseconds(100);
+
 /// Where a master may listen. Throws Failure for a name that nobody knows.
-std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const std::string& host, std::uint16_t port) {
+std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const MasterLineOptions& options) {
   std::vector<tcp::endpoint> at;
-  if (host.empty()) {
-    at.emplace_back(asio::ip::address_v4::loopback(), port);
+  if (options.host.empty()) {
+    at.emplace_back(asio::ip::address_v4::loopback(), options.port);
     const auto own = addresses_of_interfaces({});
-    for (const auto& address : own ? *own : std::vector<asio::ip::address>()) at.emplace_back(address, port);
+    for (const auto& one : own ? *own : std::vector<asio::ip::address>()) at.emplace_back(one, options.port);
     return at;
   }
   asio::error_code error;
-  for (const auto& found : tcp::resolver(io).resolve(host, text(port), error)) at.push_back(found.endpoint());
-  if (error) throw Failure({Errc::unavailable, text("the host '", host, "' is not known: ", error.message())});
+  for (const auto& one : tcp::resolver(io).resolve(options.host, text(options.port), error)) {
+    at.push_back(one.endpoint());
+  }
+  if (error) throw Failure({Errc::unavailable, text("the host '", options.host, "' is not known: ", error.message())});
   return at;
+}
+
+Hello hello_of_member() {
+  return {.use = Hello::Use::member, .version = text("stretto ", stretto_version())};
 }
 
 }  // namespace
 
-MasterLine::MasterLine(const std::string& host, std::uint16_t port, const Token& token, Hear hear,
-                       std::function<void(const Error&)> ended)
-    : hear_(std::move(hear)), ended_(std::move(ended)) {
+MasterLine::MasterLine(MasterLineOptions options) : options_(std::move(options)) {
   tcp::socket socket(network_.io());
-  const std::vector<tcp::endpoint> at = endpoints_of(network_.io(), host, port);
-  const Hello hello{.use = Hello::Use::member, .version = text("stretto ", stretto_version())};
+  const std::vector<tcp::endpoint> at = endpoints_of(network_.io(), options_);
   const asio::error_code error =
-      asio::co_spawn(network_.io(), say_hello(socket, at, hello, token), asio::use_future).get();
+      asio::co_spawn(network_.io(), say_hello(socket, at, hello_of_member(), options_.token), asio::use_future).get();
   if (error) {
-    throw Failure({Errc::unavailable, text("the master of the job at ", host.empty() ? "port " : host + ':', port,
-                                           " cannot be reached: ", error.message())});
+    throw Failure({Errc::unavailable,
+                   text("the master of the job at ", options_.host.empty() ? "port " : options_.host + ':',
+                        options_.port, " cannot be reached: ", error.message())});
   }
   at_ = socket.remote_endpoint();
   line_ = std::make_shared<Line>(std::move(socket));
   asio::co_spawn(
-      network_.io(), [this] { return listen(); }, asio::detached);
+      network_.io(), [this] { return listen(line_); }, asio::detached);
+  asio::co_spawn(
+      network_.io(), [this] { return keep_time(); }, asio::detached);
 }
 
 MasterLine::~MasterLine() {
-  network_.run([this] { std::exchange(line_, nullptr)->close(); });  // its socket ends before the network does
+  // Its sockets end before the network does.
+  network_.run([this] {
+    ended_ = true;
+    asio::error_code ignored;
+    if (reaching_) reaching_->close(ignored);
+    std::exchange(line_, nullptr)->close();
+  });
 }
 
 void MasterLine::write(const ProcessWords& words) {
@@ -62,11 +81,75 @@ void MasterLine::write(const ProcessWords& words) {
   });
 }
 
-asio::awaitable<void> MasterLine::listen() {
-  const std::shared_ptr<Line> line = line_;
+asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
+  bool is_masters = false;
   auto words = co_await line->read<MasterWords>();
-  for (; words; words = co_await line->read<MasterWords>()) hear_(*this, *words);
-  ended_(words.error());
+  for (; words; words = co_await line->read<MasterWords>()) {
+    is_masters = true;
+    if (words->kind == MasterWords::Kind::beat) {
+      limit_ = words->limit;
+    } else {
+      options_.hear(*this, *words);
+    }
+  }
+  if (line != line_ || ended_) co_return;
+  if (!options_.anew || !is_masters) co_return end(words.error());
+  // The kernel may have given it up, or the master, to which this host was silent.
+  line_is_over_ = true;
+  try_again();
+}
+
+void MasterLine::try_again() {
+  if (!options_.anew || reaching_) return;
+  reaching_ = std::make_shared<tcp::socket>(network_.io());
+  asio::co_spawn(
+      network_.io(), [this] { return reach_again(); }, asio::detached);
+}
+
+void MasterLine::end(const Error& why) {
+  if (!std::exchange(ended_, true)) options_.ended(why);
+}
+
+/// Says that this process is there, so that the kernel of the master's host has something to acknowledge, and sees
+/// whether it does.
+asio::awaitable<void> MasterLine::keep_time() {
+  asio::steady_timer timer(network_.io());
+  asio::error_code ignored;
+  while (!ended_) {
+    timer.expires_after(limit_ > Duration::zero() ? limit_ / 10 : kFirstLook);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (ended_ || limit_ <= Duration::zero()) continue;
+    line_->write(ProcessWords::of(ProcessWords::Kind::beat));
+    const bool is_silent = line_is_over_ || line_->is_silent(clock_.now(), limit_);
+    if (std::exchange(silent_, is_silent) != is_silent && options_.silent) options_.silent(is_silent, limit_);
+    if (silent_) try_again();
+  }
+}
+
+/// Tries another connection: an old one, whose kernel waits ever longer between two attempts, hears late that its link
+/// is back. A host that refuses is there, and the master is not.
+asio::awaitable<void> MasterLine::reach_again() {
+  const std::shared_ptr<tcp::socket> socket = reaching_;
+  asio::steady_timer limit(network_.io(), kToBeReached);
+  limit.async_wait([socket](asio::error_code error) {
+    asio::error_code ignored;
+    if (!error) socket->close(ignored);
+  });
+  const std::vector<tcp::endpoint> at(1, at_);
+  const Hello hello = hello_of_member();
+  const asio::error_code error = co_await say_hello(*socket, at, hello, options_.token);
+  limit.cancel();
+  reaching_.reset();
+  if (ended_) co_return;
+  if (error == asio::error::connection_refused || (error && limit_ <= Duration::zero())) {
+    co_return end({Errc::lost_peer, "it has ended"});
+  }
+  if (error || !(silent_ || line_is_over_)) co_return;
+  line_is_over_ = false;
+  std::exchange(line_, std::make_shared<Line>(std::move(*socket)))->cancel();
+  asio::co_spawn(
+      network_.io(), [this, line = line_] { return listen(line); }, asio::detached);
+  options_.anew();
 }
 
 }  // namespace stretto

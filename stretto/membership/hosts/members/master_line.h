@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/transport/hosts/hello.h"
@@ -13,16 +14,28 @@
 
 namespace stretto {
 
+class MasterLine;
+
+/// Where a process finds the master of its job, and by whom it hears it: all of these on a thread of the line's.
+struct MasterLineOptions {
+  std::string host;  ///< an address or a name; empty: this host, at whichever of its addresses the master listens
+  std::uint16_t port = 0;
+  Token token{};
+  std::function<void(MasterLine& line, const MasterWords& words)> hear;  ///< each word of the master's
+  std::function<void(const Error& why)> ended;                           ///< there will be none any more
+  /// The master's host is silent for `limit`, as the master says it (Line::is_silent()); or not any more. May be empty.
+  std::function<void(bool is_silent, Duration limit)> silent = {};
+  /// While the master is silent, and where the connection has ended, others are tried. One has been made: nothing that
+  /// was said before is known there. Empty: none is tried.
+  std::function<void()> anew = {};
+};
+
 /// A process's connection to the master of its job, with a thread that hears it.
 class MasterLine {
  public:
-  using Hear = std::function<void(MasterLine& line, const MasterWords& words)>;
-  /// Connects. `host`: an address or a name; empty: this host, at whichever of its addresses the master listens. `hear`
-  /// is called with each word of the master's, `ended` once there will be none: on a thread of this object. Throws
-  /// Failure (Errc::unavailable) where the master cannot be reached.
-  MasterLine(const std::string& host, std::uint16_t port, const Token& token, Hear hear,
-             std::function<void(const Error&)> ended);
-  ~MasterLine();  ///< neither is called any more
+  /// Connects. Throws Failure (Errc::unavailable) where the master cannot be reached.
+  explicit MasterLine(MasterLineOptions options);
+  ~MasterLine();  ///< nobody of the options is called any more
   MasterLine(const MasterLine&) = delete;
   MasterLine& operator=(const MasterLine&) = delete;
 
@@ -34,13 +47,20 @@ class MasterLine {
   void write(const ProcessWords& words);
 
  private:
-  asio::awaitable<void> listen();
+  asio::awaitable<void> listen(std::shared_ptr<Line> line);
+  asio::awaitable<void> keep_time();
+  void try_again();
+  asio::awaitable<void> reach_again();
+  void end(const Error& why);
 
-  const Hear hear_;
-  const std::function<void(const Error&)> ended_;
+  const MasterLineOptions options_;
+  const SteadyClock clock_;
   asio::ip::tcp::endpoint at_;
   std::shared_ptr<Line> line_;
-  NetworkThread network_;  // ends first
+  Duration limit_{0};  // from the master's first beat
+  bool silent_ = false, line_is_over_ = false, ended_ = false;
+  std::shared_ptr<asio::ip::tcp::socket> reaching_;  // by which another connection is tried
+  NetworkThread network_;                            // ends first
 };
 
 }  // namespace stretto

@@ -31,6 +31,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& io, Register& reg, const MasterServerOptions& options, MasterHooks hooks)
       : io_(io),
         program_(options.program),
+        liveness_(options.liveness),
         hooks_(std::move(hooks)),
         timer_(io),
         master_(reg, options.master, clock_.now(),
@@ -65,7 +66,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<GivenPlaces::Given> give_place(std::optional<int> wish) { return places_.give(wish); }
   void send_away(MemberNumber number) { say(number, MasterWords::of(MasterWords::Kind::leave)); }
   Registered known() const { return master_.known(); }
-  bool is_visited() const { return !lines_.empty() || !visitors_.empty(); }
+  bool is_visited() const { return lines_.size() > gone_with_host_.size() || !visitors_.empty(); }
 
  private:
   asio::awaitable<void> keep_time();
@@ -74,6 +75,9 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   /// Of a process that is no member, or not yet.
   void answer(const std::shared_ptr<Line>& line, const ProcessWords& words);
   void end_visit(const std::shared_ptr<Line>& line);
+  /// Tells all that the master is there, and sees who is not.
+  void beat(TimePoint now);
+  void lose_host(const std::shared_ptr<Line>& line);
   MasterWords standing() const;
   /// The process of a member that the others go on without.
   void kill(MemberNumber number) {
@@ -92,6 +96,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   asio::io_context& io_;
   const std::vector<std::string> program_;
+  const Duration liveness_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;
@@ -100,6 +105,9 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::map<MemberNumber, std::shared_ptr<Line>> lines_;  // of the processes that have come and not ended
   std::map<MemberNumber, std::shared_ptr<Line>> asked_;  // who has asked for their numbers, where it is not the owner
   std::set<std::shared_ptr<Line>> visitors_;             // that speak for no member
+  std::set<MemberNumber> lost_with_host_;                // which was silent
+  std::set<MemberNumber> gone_with_host_;                // of these, whose lines have not ended
+  TimePoint beat_at_;
   std::string waited_;                                   // what it waits for, in words
   TimePoint tell_at_ = TimePoint::never();               // that again
   bool closed_ = false;
@@ -113,6 +121,7 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     if (closed_) co_return;
     const TimePoint now = clock_.now();
     master_.tick(now);
+    beat(now);
     const std::string waits = master_.master().waiting();
     if (waits.empty() || waits != waited_) tell_at_ = waits.empty() ? TimePoint::never() : now + kSilence;
     waited_ = waits;
@@ -120,6 +129,42 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     tell(waits);
     tell_at_ = now + kSilence;
   }
+}
+
+void MasterServer::Impl::beat(TimePoint now) {
+  if (liveness_ <= Duration::zero() || now < beat_at_) return;
+  beat_at_ = now + liveness_ / 10;
+  MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
+  beat.limit = liveness_;
+  for (const auto& [number, line] : lines_) line->write(beat);
+  std::set<std::shared_ptr<Line>> silent;
+  for (const auto& line : visitors_) line->write(beat);
+  for (const auto& [number, line] : asked_) {
+    if (line->is_silent(now, liveness_)) silent.insert(line);
+  }
+  for (const auto& line : silent) lose_host(line);
+}
+
+/// The host of a process that has asked for numbers is lost, with those that it has asked for: the others go on.
+void MasterServer::Impl::lose_host(const std::shared_ptr<Line>& line) {
+  std::string numbers;
+  std::vector<MemberNumber> lost;
+  for (const auto& [number, by] : asked_) {
+    if (by != line) continue;
+    numbers += text(lost.empty() ? "" : ", ", number);
+    lost.push_back(number);
+  }
+  tell(text("nothing comes from the host of member", lost.size() == 1 ? " " : "s ", numbers, " for ",
+            to_text(liveness_), ": lost; others may come in the place of these once it is back"));
+  for (const MemberNumber number : lost) {
+    lost_with_host_.insert(number);
+    if (lines_.contains(number)) gone_with_host_.insert(number);
+    if (!known().view.has(number)) {  // a member hears by the next view that it is none any more
+      say(number, MasterWords::of_refusal("its host was silent, and the others go on without it"));
+    }
+    lose(number);
+  }
+  line->cancel();
 }
 
 asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
@@ -158,6 +203,13 @@ void MasterServer::Impl::answer(const std::shared_ptr<Line>& line, const Process
         lose(words.number);
       return;
     case ProcessWords::Kind::look: return line->write(standing());
+    case ProcessWords::Kind::beat: return;
+    case ProcessWords::Kind::has:
+      if (lost_with_host_.contains(words.number)) {
+        return line->write(MasterWords::of(MasterWords::Kind::lost, words.number));
+      }
+      asked_[words.number] = line;
+      return;
     case ProcessWords::Kind::send: return send_away(words.number);
     default: return line->cancel();  // words of members
   }
@@ -199,6 +251,7 @@ asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> li
   if (closed_) co_return;
   if (words.error().code == Errc::bad_input) tell(text("member ", number, ": ", words.error().message));
   lines_.erase(number);
+  gone_with_host_.erase(number);
   lose(number);
 }
 

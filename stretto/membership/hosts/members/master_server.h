@@ -28,12 +28,16 @@ struct MasterServerOptions {
   int places = 1;                         ///< GivenPlaces: processes at a time
   int given = 0;                          ///< so many have theirs already
   std::vector<std::string> program = {};  ///< JobBeside::program
+  /// A host is lost, with all processes for which it has asked for numbers, whose process that has asked, or its kernel
+  /// in the place of one that stands still, is silent for so long (Line::is_silent()). Zero: none ever is.
+  Duration liveness = Duration(0);
 };
 
 /// A master with what it needs in a real process: connections to the members, the register, the pool of batches and a
 /// clock. Processes come to a door (Hello::Use::member). Members say who they are, and are told at once what the
 /// register holds; a second process of a number is refused while the first is there. Others ask for numbers, for
-/// themselves or for processes that they start, look at the job, and send members away. All of it runs on the network's
+/// themselves or for processes that they start, look at the job, and send members away. Each of them hears a beat ten
+/// times within the liveness. All of it runs on the network's
 /// thread.
 class MasterServer {
  public:

@@ -34,6 +34,7 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
     case ProcessWords::Kind::leaving: master_.leaving(number); break;
     case ProcessWords::Kind::waits: master_.waits(number, true); break;
     case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
+    case ProcessWords::Kind::beat: return;
     case ProcessWords::Kind::publish: return pass_on(number, words);
     case ProcessWords::Kind::take: return hand_out(number, words.batches);
     default: return hooks_.say(number, MasterWords::of_refusal("this is no word of a member's"));
