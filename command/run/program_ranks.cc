@@ -150,14 +150,14 @@ class RunningPrograms {
   int cannot_start_ = 0;
   bool failed_ = false;
   int status_ = 0;
-  std::vector<MemberPlace> first_;       // of those that are started first
-  std::vector<MemberPlace> places_;      // of all processes that have been started, in order
-  std::vector<ProcessToCome> to_start_;  // in the places of lost ones
-  std::vector<int> lost_with_host_;      // processes that are ended for that
+  std::vector<MemberPlace> first_;                 // of those that are started first
+  std::vector<MemberPlace> places_;                // of all processes that have been started, in order
+  std::vector<ProcessToCome> to_start_;            // in the places of lost ones
+  std::vector<int> lost_with_host_;                // processes that are ended for that
   std::vector<std::pair<int, int>> to_part_with_;  // processes that have ended, and their wait statuses
-  int restarts_left_;                    // not counting those
-  int lost_status_ = 0;                  // of the first process that was lost, where the others go on
-  bool all_left_ = true;                 // those that have ended, or have ended with 0
+  int restarts_left_;                              // not counting those
+  int lost_status_ = 0;                            // of the first process that was lost, where the others go on
+  bool all_left_ = true;                           // those that have ended, or have ended with 0
   std::optional<TimePoint> end_heard_by_;
   std::optional<SecretFile> secret_;
   std::unique_ptr<JobOfMembers> changing_;  // where members change

@@ -23,7 +23,7 @@ struct ProgramRanks {
   Duration evict = Duration(0);           ///< with it: of a member that stands still in a call; 0: never
   /// With `listen`: a host of which nothing comes for so long is lost with its members.
   Duration liveness = std::chrono::seconds(5);
-  std::string secret_file = {};           ///< where the secret of the job is, or will be
+  std::string secret_file = {};  ///< where the secret of the job is, or will be
   /// The processes come to the job that listens there, as `here` of its members; an empty program: as it has it.
   std::optional<JobAddress> job = {};
   Duration grace = std::chrono::seconds(30);  ///< from SIGTERM, or a signal that is passed on, to SIGKILL

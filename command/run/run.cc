@@ -50,13 +50,14 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
       "With --listen: the job's secret is written there, for this user alone, as long as the job lasts. Default: "
       "a file that the line names; none where STRETTO_TOKEN says the secret.",
       into(job.secret_file));
-  line.option("--liveness", "TIME",
-              "With --listen: a host of which nothing comes for so long, and whose kernel acknowledges nothing, is lost "
-              "with its members; from 1s. Less goes on sooner, more outlives a longer break of a link. Default 5s.",
-              [&job](std::string_view option, const std::string& text) {
-                job.liveness = parse_duration(option, text, "5s");
-                if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "--liveness 5s");
-              });
+  line.option(
+      "--liveness", "TIME",
+      "With --listen: a host of which nothing comes for so long, and whose kernel acknowledges nothing, is lost "
+      "with its members; from 1s. Less goes on sooner, more outlives a longer break of a link. Default 5s.",
+      [&job](std::string_view option, const std::string& text) {
+        job.liveness = parse_duration(option, text, "5s");
+        if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "--liveness 5s");
+      });
   line.option(
       "--patience", "TIME",
       "With MIN:MAX: so long fewer than MIN wait for others, before the job is given up. Default 0s; 5m where "

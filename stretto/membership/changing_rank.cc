@@ -179,11 +179,8 @@ void ChangingRank::connect() {
     if (!over_) over_ = answered_ ? is_lost : is_none;
     changed_.notify_all();
   };
-  line_.emplace(MasterLineOptions{.host = options_.host,
-                                  .port = options_.port,
-                                  .token = options_.token,
-                                  .hear = hear_words,
-                                  .ended = end});
+  line_.emplace(MasterLineOptions{
+      .host = options_.host, .port = options_.port, .token = options_.token, .hear = hear_words, .ended = end});
   line_->write(ProcessWords{.hello = member_.hello()});
   const SteadyClock clock;
   const TimePoint late = clock.now() + options_.answer_within;

@@ -19,8 +19,8 @@ TEST(JobAddress, IsReadAndWritten) {
 }
 
 TEST(JobAddress, RefusesWhatIsNone) {
-  for (const std::string words : {"", ":", ":1", "h1", "h1:", "h1:x", "h1:65536", "h1:-1", "fd77::1:29400", "[]:1", "h 1:1",
-                                  "h1:1 ", "h1/2:1", "[h1:1", "h1:1:1"}) {
+  for (const std::string words : {"", ":", ":1", "h1", "h1:", "h1:x", "h1:65536", "h1:-1", "fd77::1:29400", "[]:1",
+                                  "h 1:1", "h1:1 ", "h1/2:1", "[h1:1", "h1:1:1"}) {
     EXPECT_EQ(JobAddress::parse(words).error().code, Errc::bad_input) << words;
   }
 }

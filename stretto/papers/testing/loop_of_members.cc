@@ -1,9 +1,9 @@
 // A rank with a loop of its own over the batches of a job whose members change:
-// loop_of_members ALGORITHM BATCHES [account] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member of that number is
-// killed as it begins that step of its own, from 1; gets SIGTERM then, and again for each such word; has that lag at
-// most, unlike others. At step 0 it has not begun its loop. A step takes a millisecond, or as many as are said. What a member has at the end it says in a line. With
-// `account` another one has the batches that it has handed over, also where it has left; of one that has not, how many
-// of each member are applied, too.
+// loop_of_members ALGORITHM BATCHES [account] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member
+// of that number is killed as it begins that step of its own, from 1; gets SIGTERM then, and again for each such word;
+// has that lag at most, unlike others. At step 0 it has not begun its loop. A step takes a millisecond, or as many as
+// are said. What a member has at the end it says in a line. With `account` another one has the batches that it has
+// handed over, also where it has left; of one that has not, how many of each member are applied, too.
 
 #include <signal.h>
 #include <unistd.h>

@@ -53,9 +53,9 @@ MasterLine::MasterLine(MasterLineOptions options) : options_(std::move(options))
   const asio::error_code error =
       asio::co_spawn(network_.io(), say_hello(socket, at, hello_of_member(), options_.token), asio::use_future).get();
   if (error) {
-    throw Failure({Errc::unavailable,
-                   text("the master of the job at ", options_.host.empty() ? "port " : options_.host + ':',
-                        options_.port, " cannot be reached: ", error.message())});
+    throw Failure(
+        {Errc::unavailable, text("the master of the job at ", options_.host.empty() ? "port " : options_.host + ':',
+                                 options_.port, " cannot be reached: ", error.message())});
   }
   at_ = socket.remote_endpoint();
   line_ = std::make_shared<Line>(std::move(socket));
