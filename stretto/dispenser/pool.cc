@@ -68,6 +68,13 @@ std::optional<std::uint64_t> Pool::take(std::uint64_t member) {
   return batch;
 }
 
+void Pool::computed(std::uint64_t member, std::uint64_t count) {
+  const auto found = hands_.find(member);
+  if (found == hands_.end()) return;
+  Hand& hand = found->second;
+  hand.computed = std::max(hand.computed, std::min(count, hand.settled + hand.open.size()));
+}
+
 std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t applied, bool was_lost) {
   gone_.insert(member);
   const auto found = hands_.find(member);
@@ -78,8 +85,10 @@ std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t a
   if (defect(Defect::members_all_go_back)) first = 0;
   if (defect(Defect::members_none_goes_back)) first = static_cast<std::ptrdiff_t>(hand.open.size());
   std::vector<std::uint64_t> dropped;
+  auto computing = static_cast<std::ptrdiff_t>(hand.computed - std::min(hand.computed, hand.settled));
   for (auto batch = hand.open.begin() + first; batch != hand.open.end(); ++batch) {
-    if (was_lost && ++losses_[*batch] >= kMostLosses) {
+    const bool is_suspect = was_lost && batch - hand.open.begin() >= computing;
+    if (is_suspect && ++losses_[*batch] >= kMostLosses) {
       dropped.push_back(*batch);
     } else {
       returned_.insert(std::ranges::upper_bound(returned_, *batch), *batch);

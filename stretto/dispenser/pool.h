@@ -22,7 +22,7 @@ namespace stretto {
 /// one before the view without that member is decided.
 class Pool {
  public:
-  /// So many losses a batch may be in hand at: then it is dropped, since it may be what ends those who compute it.
+  /// So many members that were computing a batch may be lost: then it is dropped, since it may be what ends them.
   static constexpr std::uint64_t kMostLosses = 3;
 
   /// Of `batches` in all.
@@ -34,13 +34,16 @@ class Pool {
   /// The next batch, which is then in the hand of `member`; nothing: there is none, unless some come back
   /// later, or the member is gone, which it may not know yet.
   std::optional<std::uint64_t> take(std::uint64_t member);
+  /// The member has handed over the first `count` batches that it was ever handed: where it is lost, that was not for
+  /// computing one of these. A smaller count than before changes nothing, and none goes beyond what it was handed.
+  void computed(std::uint64_t member, std::uint64_t count);
   /// Whether take() would give nothing.
   bool is_empty() const { return returned_.empty() && next_ == batches_; }
   /// A member is gone: of what it was handed the first `applied` count, and the others are handed out again, before
-  /// new ones; it is given none any more, also where it was never given one. `was_lost`: and has not left. Returns the
-  /// batches that are dropped. To be called with each view, also for members that were gone before: where those that
-  /// held the last rounds are lost before others have them, those rounds count no longer, and nor do the batches in
-  /// them. Requires: it was handed as many.
+  /// new ones; it is given none any more, also where it was never given one. `was_lost`: and has not left; it may have
+  /// been computing any of those that it has not handed over. Returns the batches that are dropped. To be called with
+  /// each view, also for members that were gone before: where those that held the last rounds are lost before others
+  /// have them, those rounds count no longer, and nor do the batches in them. Requires: it was handed as many.
   std::vector<std::uint64_t> give_back(std::uint64_t member, std::uint64_t applied, bool was_lost);
   /// All members have begun a view: the first `applied` batches that the member was ever handed count for good.
   /// Requires: it was handed as many.
@@ -50,15 +53,16 @@ class Pool {
   std::vector<std::uint64_t> members() const;
   /// Batches handed to the member that are not settled, in order.
   std::vector<std::uint64_t> in_hand(std::uint64_t member) const;
-  /// As plain numbers: the first batch that was never handed out, those that came back, and how often batches that may
-  /// still be computed, or are dropped, have been in a lost hand.
+  /// As plain numbers: the first batch that was never handed out, those that came back, and of batches that may still
+  /// be computed, or are dropped, how many members have been lost that were computing them.
   std::vector<std::uint64_t> position() const;
   /// So many batches are dropped by such a position.
   static std::uint64_t dropped_in(std::span<const std::uint64_t> position);
 
  private:
   struct Hand {
-    std::uint64_t settled = 0;  // batches before those in `open`, all of which count
+    std::uint64_t settled = 0;   // batches before those in `open`, all of which count
+    std::uint64_t computed = 0;  // of all that it was handed, as far as is known
     std::deque<std::uint64_t> open;
   };
 

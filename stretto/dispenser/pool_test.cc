@@ -65,6 +65,32 @@ TEST(Pool, DropsABatchThatThreeLostMembersHadInHand) {
   EXPECT_EQ(Pool::dropped_in({}), 0u);
 }
 
+/// Where models are averaged a member has all batches since the last full round in hand, of which it computes one.
+TEST(Pool, CountsALossForWhatTheMemberWasComputingAlone) {
+  Pool pool(4);
+  for (const std::uint64_t member : {1, 2, 3}) {
+    for (std::uint64_t batch = 0; batch < 4; ++batch) {
+      pool.computed(member, batch);
+      EXPECT_EQ(pool.take(member), batch);
+    }
+    EXPECT_EQ(pool.give_back(member, 0, true), member == 3 ? Numbers{3} : Numbers());
+  }
+  EXPECT_EQ(pool.position(), (Numbers{4, 3, 0, 1, 2, 3, 3}));
+  EXPECT_EQ(pool.take(4), 0u);
+  EXPECT_EQ(pool.take(4), 1u);
+  pool.computed(4, 9);  // what it has not been handed it has not computed
+  EXPECT_EQ(pool.take(4), 2u);
+  pool.settle(4, 1);
+  pool.computed(4, 1);  // an older count changes nothing
+  pool.give_back(4, 1, true);
+  EXPECT_EQ(pool.position(), (Numbers{4, 2, 1, 2, 2, 1, 3, 3}));
+  pool.computed(5, 1);  // it has been handed nothing
+  EXPECT_EQ(pool.take(5), 1u);
+  EXPECT_EQ(pool.take(5), 2u);
+  pool.give_back(5, 0, true);
+  EXPECT_EQ(pool.position(), (Numbers{4, 2, 1, 2, 1, 1, 2, 2, 3, 3})) << "it may have been computing either";
+}
+
 TEST(Pool, ForgetsLossesOfABatchThatCounts) {
   Pool pool(1);
   pool.take(1);

@@ -51,6 +51,9 @@ class Changes {
   /// This rank waits for others in a call, for a second by now, or does not any more: the master may go on without
   /// those that it waits for. Again: without effect.
   virtual void waits(bool does) = 0;
+  /// This rank has handed over the first `batches` that it was ever handed by take(). The master hears so with the next
+  /// one: where this rank is lost, none of these is what it was computing.
+  virtual void handed_over(std::uint64_t batches) = 0;
   /// The next batch of the job's pool, which has so many in all: its number. Nothing: there is none, unless some come
   /// back later of a member that is lost. Throws as enter().
   virtual std::optional<std::uint64_t> take(std::uint64_t batches) = 0;

@@ -112,6 +112,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     if (std::exchange(waits_, does) == does) return;
     line_->write(ProcessWords::of(does ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));
   }
+  void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
  private:
@@ -164,6 +165,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   Look look_;
   bool waits_ = false;                           // and has said so
   bool joining_ = false;                         // it waits for the others of a view
+  std::uint64_t handed_over_ = 0;                // batches of the pool
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<PartOfJob> part_;              // of the present world
 
@@ -374,7 +376,8 @@ void ChangingRank::leave() {
 }
 
 std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches) {
-  line_->write({.kind = ProcessWords::Kind::take, .batches = batches});
+  (void)world();  // it comes to the job
+  line_->write({.kind = ProcessWords::Kind::take, .batches = batches, .computed = handed_over_});
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return !batches_.empty(); });
   const auto batch = batches_.front();

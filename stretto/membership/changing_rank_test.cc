@@ -28,6 +28,11 @@ namespace {
 using namespace std::chrono_literals;
 using testing::MatchesRegex;
 
+/// The exit status of a rank: its expectations fail in a process of its own, of which the test sees no more than that.
+int status_of_expectations() {
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
 /// Sends a number to every rank of its world, and adds up those that come.
 class Sum final : public EngineClient {
  public:
@@ -79,6 +84,7 @@ std::optional<std::uint64_t> sum_over_world(RankContext& rank, std::uint64_t min
 std::string go_through_worlds(RankContext& rank, const std::function<bool(const View&)>& enough) {
   Changes& changes = *rank.changes();
   std::string said;
+  (void)rank.world();  // of which view() speaks
   for (;;) {
     const View& view = changes.view();
     EXPECT_EQ(rank.size(), static_cast<int>(view.members.size()));
@@ -99,7 +105,7 @@ TEST(ChangingRank, TheOthersGoOnWithoutALostOneInAnotherWorld) {
                             if (rank.changes()->number() == 2) ::kill(getpid(), SIGKILL);
                             return view.epoch == 2;
                           }));
-                          return 0;
+                          return status_of_expectations();
                         }).or_throw();
   EXPECT_TRUE(job.reached_end);
   EXPECT_TRUE(job.ok());
@@ -118,24 +124,25 @@ TEST(ChangingRank, AllButOneMayBeLostOneAfterTheOther) {
                             if (rank.size() > 1 && rank.rank() == 0) ::kill(getpid(), SIGKILL);
                             return view.members.size() == 1;
                           }));
-                          return 0;
+                          return status_of_expectations();
                         }).or_throw();
   EXPECT_TRUE(job.reached_end);
   EXPECT_THAT(job.reports[3], MatchesRegex("(1: 4 members, sum 6; )?(2: 3 members, sum 6; )?(3: 2 members, sum 5; )?"
                                            "4: 1 members, sum 3; "));
+  EXPECT_EQ(job.exit_status, (std::vector{128 + SIGKILL, 128 + SIGKILL, 128 + SIGKILL, 0}));
 }
 
 TEST(ChangingRank, BatchesInTheHandOfALostOneAreHandedOutAgain) {
   constexpr std::uint64_t kBatches = 20;
   const auto main = [](RankContext& rank) {
     Changes& changes = *rank.changes();
-    std::vector<std::uint64_t> taken;
     changes.holds([&] { return Holding{.held = 0}; });  // nothing of what is taken here is ever applied
     std::string said;
     const auto take_all = [&] {
       while (const auto batch = changes.take(kBatches)) said += text(*batch, ' ');
     };
     if (changes.number() == 1) {
+      // The first of these brings it to the job.
       for (int i = 0; i < 5; ++i) changes.take(kBatches);
       ::kill(getpid(), SIGKILL);
     }
@@ -147,13 +154,45 @@ TEST(ChangingRank, BatchesInTheHandOfALostOneAreHandedOutAgain) {
     take_all();
     EXPECT_TRUE(changes.finish());
     rank.report(said);
-    return 0;
+    return status_of_expectations();
   };
   const JobResult job = run_job({.ranks = 2, .least = 1, .tell = [](const std::string&) {}}, main).or_throw();
   std::string all;
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) all += text(batch, ' ');
   EXPECT_EQ(job.reports[0], all);
   EXPECT_TRUE(job.reached_end);
+  EXPECT_EQ(job.exit_status, (std::vector{0, 128 + SIGKILL})) << "by its own signal, and not by a fault before";
+}
+
+TEST(ChangingRank, ABatchIsDroppedThatThreeLostOnesWereComputingAndNoneThatTheyHadHandedOver) {
+  constexpr std::uint64_t kBatches = 5;
+  const auto main = [](RankContext& rank) {
+    Changes& changes = *rank.changes();
+    changes.holds([] { return Holding{.held = 0}; });  // nothing is ever applied
+    // Members 1 to 3 end one after the other, and member 0 goes on.
+    const std::size_t left = changes.number() == 0 ? 1 : 5 - changes.number();
+    while (static_cast<std::size_t>(rank.size()) != left) {
+      EXPECT_TRUE(changes.begin());
+      while (!changes.changing()) std::this_thread::sleep_for(1ms);
+      changes.enter();
+    }
+    EXPECT_TRUE(changes.begin());
+    std::string said;
+    for (std::uint64_t computed = 0; const auto batch = changes.take(kBatches); ++computed) {
+      said += text(*batch, ' ');
+      if (changes.number() > 0 && *batch == 1) ::kill(getpid(), SIGKILL);
+      changes.handed_over(computed + 1);
+    }
+    EXPECT_TRUE(changes.finish());
+    rank.report(said);
+    return status_of_expectations();
+  };
+  std::string told;
+  const auto tell = [&](const std::string& line) { told += line + '\n'; };
+  const JobResult job = run_job({.ranks = 4, .least = 1, .tell = tell}, main).or_throw();
+  EXPECT_EQ(job.reports[0], "0 2 3 4 ");
+  EXPECT_EQ(job.exit_status, (std::vector{0, 128 + SIGKILL, 128 + SIGKILL, 128 + SIGKILL}));
+  EXPECT_THAT(told, testing::HasSubstr("batch 1 is dropped: 3 members were lost that may have been computing it"));
 }
 
 /// Why a process does not become a rank.

@@ -156,7 +156,7 @@ def run(program, algorithm, draw, scratch):
         return [], what + " (all have left)"
     if status != 0:
         return [f"status {status}: {text.splitlines()[-1] if text else ''}; {folder}"], what
-    dropped += text.count("is dropped: it was in the hand of")  # by so many lost ranks that it may be what ends them
+    dropped += text.count("members were lost that may have been computing it")  # it may be what ends them
     return [f"{fault}; {folder}" for fault in faults_in(folder / "run", batches - dropped, before)], what
 
 

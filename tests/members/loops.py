@@ -52,7 +52,7 @@ def fault_of(result, batches=BATCHES):
     if not 0 <= late <= sum(not (account[2] or account[3]) for account in accounts) or len(accounts) != left + len(members):
         return f"{left} of {len(accounts)} members say that they have left"
     # Under an algorithm that averages models a lost rank takes along all that it has computed since the last full round.
-    dropped = result.stderr.count("is dropped: it was in the hand of")  # by so many lost ranks that it may be what ends them
+    dropped = result.stderr.count("members were lost that may have been computing it")  # it may be what ends them
     if {int(member[3]) for member in members} != {batches - dropped}:
         return "not every batch is applied once"
     if len({member[4] for member in members}) != 1:

@@ -66,6 +66,7 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   void leave() override;
   void require_master() const override {}
   void waits(bool) override {}  // nobody is excluded
+  void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
   std::optional<std::uint64_t> take(std::uint64_t batches) override;
 
   void hear(const MasterWords& words);
@@ -98,6 +99,7 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
   std::string refused_;
   bool changing_ = false, told_to_leave_ = false;
+  std::uint64_t handed_over_ = 0;  // batches of the pool
   std::string report_;
   std::vector<std::unique_ptr<Part>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<Part> part_;
@@ -202,7 +204,7 @@ void SimulatedMembers::Process::leave() {
 }
 
 std::optional<std::uint64_t> SimulatedMembers::Process::take(std::uint64_t batches) {
-  job_.hear(*this, {.kind = ProcessWords::Kind::take, .batches = batches});
+  job_.hear(*this, {.kind = ProcessWords::Kind::take, .batches = batches, .computed = handed_over_});
   place_.wait_until([this] {
     require_present();
     return !batches_.empty();

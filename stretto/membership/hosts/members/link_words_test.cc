@@ -35,6 +35,14 @@ TEST(LinkWords, AHelloIsReadAsItWasWritten) {
   EXPECT_EQ(read.terms, words.hello.terms);
 }
 
+TEST(LinkWords, AQuestionForABatchIsReadAsItWasWritten) {
+  const ProcessWords words{.kind = ProcessWords::Kind::take, .batches = 70, .computed = 8};
+  const ProcessWords read = ProcessWords::decoded(words.encoded()).or_throw();
+  EXPECT_EQ(read.kind, ProcessWords::Kind::take);
+  EXPECT_EQ(read.batches, 70u);
+  EXPECT_EQ(read.computed, 8u);
+}
+
 TEST(LinkWords, AMastersWordsAreReadAsTheyWereWritten) {
   MasterWords told;
   told.kind = MasterWords::Kind::tell;

@@ -36,7 +36,7 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
     case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
     case ProcessWords::Kind::beat: return;
     case ProcessWords::Kind::publish: return pass_on(number, words);
-    case ProcessWords::Kind::take: return hand_out(number, words.batches);
+    case ProcessWords::Kind::take: return hand_out(number, words);
     default: return hooks_.say(number, MasterWords::of_refusal("this is no word of a member's"));
   }
   act();
@@ -53,12 +53,13 @@ void MasterSide::pass_on(MemberNumber number, const ProcessWords& words) {
   }
 }
 
-void MasterSide::hand_out(MemberNumber number, std::uint64_t batches) {
+void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
   if (!pool_) {
-    auto pool = Pool::from_position(batches, known().view.position);
+    auto pool = Pool::from_position(words.batches, known().view.position);
     if (!pool) return hooks_.say(number, MasterWords::of_refusal(pool.error().message));
     pool_ = *std::move(pool);
   }
+  pool_->computed(number, words.computed);
   hooks_.say(number, MasterWords::of_batch(pool_->take(number)));
 }
 
@@ -101,7 +102,8 @@ void MasterSide::commit(View view, BatchesApplied applied) {
     applied_ = std::move(applied);
     if (change) pool_ = std::move(change->pool);
     for (const std::uint64_t batch : change ? change->dropped : std::vector<std::uint64_t>()) {
-      hooks_.tell(text("batch ", batch, " is dropped: it was in the hand of ", Pool::kMostLosses, " members that were lost"));
+      hooks_.tell(text("batch ", batch, " is dropped: ", Pool::kMostLosses,
+                       " members were lost that may have been computing it"));
     }
   }
   master_.committed(written, view);

@@ -46,7 +46,7 @@ class MasterSide {
  private:
   /// Tells the other members of a view where the first of them, which has said so, has them meet.
   void pass_on(MemberNumber number, const ProcessWords& words);
-  void hand_out(MemberNumber number, std::uint64_t batches);
+  void hand_out(MemberNumber number, const ProcessWords& words);
   /// Does what the master wants, until it wants nothing.
   void act();
   void carry_out(MasterAction action);

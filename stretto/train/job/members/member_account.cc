@@ -97,6 +97,7 @@ void MemberAccount::begun(CarriedSums* rounds) {
 void MemberAccount::deposited(std::uint64_t batches) {
   const std::lock_guard lock(mutex_);
   deposited_ += batches;
+  changes_.handed_over(deposited_);
 }
 
 std::string MemberAccount::text() const {
