@@ -12,6 +12,7 @@
 #include "command/cli/table.h"
 #include "command/machine/programs.h"
 #include "command/predict/advice.h"
+#include "command/predict/lifetime.h"
 #include "command/predict/step_times_argument.h"
 #include "stretto/observe/temporary_folder.h"
 #include "stretto/observe/whole_file.h"
@@ -23,6 +24,7 @@ namespace {
 struct AdviseCommand {
   StepTimesArgument times;
   std::string algorithms;
+  Duration life{0};
   std::string plot;
   Output output;
 };
@@ -48,6 +50,15 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
               "the ten best, found by when ranks wait for one another under each; up to 16 ranks also d-psgd, sgp, "
               "osgp, gossip-grad, ad-psgd, easgd and easgd-async, each with its defaults.",
               into(command.algorithms));
+  line.heading("The machines");
+  line.option(
+      "--life", "TIME",
+      "How long a rank's machine is there, in the mean: also says what the changes of members that follow cost, "
+      "beside restarts from checkpoints.",
+      [&command](std::string_view option, const std::string& text) {
+        into(command.life, "2h")(option, text);
+        if (command.life == Duration::zero()) reject(option, text, "expected a time above 0", "2h");
+      });
   line.heading("Output");
   line.option("--plot", "FILE",
               "Draws them: the rate of each setting with its interval, its share of fresh contributions, and what the "
@@ -153,6 +164,15 @@ int run(const AdviseCommand& command) {
                   "step{}\n\n{}\n{}",
                   all.ranks(), in_milliseconds(all.mean()), in_milliseconds(all.skew()), compared, table.to_text(),
                   advice.verdict));
+  if (command.life > Duration::zero()) {
+    const LifetimeCost cost = cost_of_lifetime(advice.winner.choice, all.ranks(), all.mean(), seconds(command.life));
+    command.output.say(cost.sentence);
+    json["life"] = {{"life_s", seconds(command.life)},
+                    {"goes_on", cost.goes_on},
+                    {"changes_an_hour", cost.changes},
+                    {"lost_share", cost.lost_share},
+                    {"lost_by_restarts", cost.lost_by_restarts}};
+  }
   json["recommended"] = advice.winner.choice.name();
   json["verdict"] = advice.verdict;
   for (const GainAt& gain : advice.gains) json["gains"].push_back({{"skew_s", gain.skew}, {"gain", gain.gain}});

@@ -56,6 +56,25 @@ std::vector<Experiment> virtual_time_experiments(const ReproduceCommand& command
 /// %, rounds per batch to 5 %, the mean staleness to 5 % or 0.03, by the means over all runs.
 Judgement judge_virtual_time(const Experiment& finished);
 
+/// `stretto reproduce churn`: a quarter of the members, and all, that live half an hour and two hours, in virtual time
+/// and without gradients, by algorithms that go on where members change.
+std::vector<Experiment> churn_experiments(const ReproduceCommand& command);
+
+/// The cost of changes of members in a run.
+struct MembersCost {
+  std::uint64_t changes = 0;  ///< views after the first
+  double members = 0;         ///< that were there, in the mean over time
+  double lost_share = 0;      ///< of their time: in no step whose batch counts
+  double steps_a_change = 0;  ///< that every member has lost by a change, all that is lost being counted to changes
+};
+/// Of a run whose members change, and whose steps take `step` seconds each.
+MembersCost members_cost(const RunSummary& run, double step);
+
+/// The cost of a change, beside a step, and batches a second beside restarts from checkpoints (restarts_keep()).
+/// Holds where a change costs about a step under sync, no more under the others, or half a phase of theirs, and all are
+/// faster than restarts.
+Judgement judge_churn(const Experiment& finished);
+
 /// `stretto reproduce wagma-live`: `vowels` and `plaid`, whose sequences differ in length, by averaging in groups and
 /// by what it is compared with, in real time.
 std::vector<Experiment> wagma_live_experiments(const ReproduceCommand& command);

@@ -141,6 +141,14 @@ const std::vector<Reproduction>& table() {
        prediction_experiments,
        judge_predictions,
        true},
+      {"churn",
+       "What changes of members cost, by how long they live, beside restarts from checkpoints.",
+       "Members that are lost and replaced, as machines that may be taken back are, in virtual time and without "
+       "gradients: batches a second of three algorithms, what a change costs, and what restarts from checkpoints "
+       "would leave, by arithmetic.",
+       "digits",
+       {.ranks = 64, .steps = 1800, .pace = 1s},
+       churn_experiments},
       {"wagma-throughput",
        "Averaging in groups beside what it is compared with, two ranks late: WAGMA-SGD, Fig. 4.",
        "ResNet-50's parameters on 64 ranks, of which each step two are late by half a step (WAGMA-SGD, arXiv "

@@ -40,7 +40,8 @@ std::optional<Duration> parse_duration(std::string_view written) {
 
 Duration require_duration(const std::string& what, const std::string& written) {
   if (const auto duration = parse_duration(written)) return *duration;
-  throw UsageError(text(what, " '", written, "' is no length of time: expected a number and ns, us, ms, s, min or h, at most ",
+  throw UsageError(text(what, " '", written,
+                        "' is no length of time: expected a number and ns, us, ms, s, min or h, at most ",
                         seconds(kLongestDuration) / 86400, " days, such as 20ms"));
 }
 

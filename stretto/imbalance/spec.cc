@@ -94,7 +94,8 @@ class Reader {
 
   Duration duration(const std::string& what, const std::string& value, const std::string& example) const {
     const auto duration = parse_duration(value);
-    if (!duration) refuse(text(what, " '", value, "' is no length of time (a number and ns, us, ms, s, min or h)"), example);
+    if (!duration)
+      refuse(text(what, " '", value, "' is no length of time (a number and ns, us, ms, s, min or h)"), example);
     return *duration;
   }
 

@@ -183,7 +183,7 @@ class Ledger {
 
   std::vector<RankAccount> accounts_;
   std::vector<std::string> hosts_;  // fixed after construction
-  RankAccount unnamed_;  // counts alone
+  RankAccount unnamed_;             // counts alone
   std::uint64_t rounds_without_names_ = 0;
   std::vector<std::uint64_t> last_arrival_;  // per rank: round + 1, or 0
   std::vector<Waiting> waiting_;             // the first num_waiting_; memory for further ones behind them

@@ -40,6 +40,43 @@ RoundHeader header_of(int ranks, std::uint64_t round, const std::vector<Part>& p
   return header;
 }
 
+// A rank that comes to the job goes on with the account of another one.
+TEST(Ledger, GoesOnWithTheAccountOfAnotherRank) {
+  Ledger whole(70);
+  Random random(1, 2);
+  std::uint64_t round = 0;
+  const auto book = [&](std::initializer_list<Ledger*> ledgers) {
+    std::vector<Part> parts;
+    std::vector<int> arrived;
+    for (int rank = 0; rank < 70; ++rank) {
+      const float waited = static_cast<float>(random.uniform());
+      if (random.chance(0.7)) parts.push_back({rank, round - (random.chance(0.3) && round > 2 ? 2 : 0), 1.f, waited});
+      if (random.chance(0.9)) arrived.push_back(rank);
+    }
+    const RoundHeader header = header_of(70, round, parts, arrived);
+    for (Ledger* const ledger : ledgers) ledger->add(round, 1 + round % 2, header, static_cast<double>(round));
+    ++round;
+  };
+  while (round < 10) book({&whole});
+  Ledger late(70);
+  late.take_over(whole.numbers()).or_throw();
+  while (round < 20) book({&whole, &late});
+  whole.close();
+  late.close();
+  EXPECT_EQ(late.rounds(), 20u);
+  EXPECT_EQ(late.batches(), whole.batches());
+  EXPECT_EQ(late.staleness_histogram(), whole.staleness_histogram());
+  EXPECT_EQ(late.total().arrived, whole.total().arrived);
+  EXPECT_NEAR(late.total().waited, whole.total().waited, kTolerance);
+  EXPECT_EQ(nlohmann::json::parse(late.to_json())["policies"], nlohmann::json::parse(whole.to_json())["policies"]);
+
+  std::vector<std::uint64_t> cut = whole.numbers();
+  cut.pop_back();
+  EXPECT_FALSE(late.take_over(cut).ok());
+  EXPECT_FALSE(late.take_over({}).ok());
+  EXPECT_EQ(late.rounds(), 20u) << "nothing has changed";
+}
+
 // As after a point where all ranks meet: bases are numbers of rounds since then.
 TEST(Ledger, NumbersOfRoundsMayBeginAgain) {
   Ledger ledger(2);

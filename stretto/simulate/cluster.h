@@ -165,12 +165,12 @@ class SimulatedCluster {
   std::vector<std::unique_ptr<Message>> all_messages_;
   std::vector<Message*> free_messages_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<std::uint64_t, double> link_factor_;  // of ordered pairs; 1 where there is none
-  std::vector<Event> queue_;                               // a heap, earliest first
-  std::vector<std::function<void()>> runs_;                // of events in the queue
-  std::vector<std::int32_t> free_runs_;                    // indices into runs_ that no event has
-  std::optional<CardShares> shares_;  // of fair cards
-  std::vector<Message*> transfers_;   // by their numbers there; null: over
+  std::unordered_map<std::uint64_t, double> link_factor_;       // of ordered pairs; 1 where there is none
+  std::vector<Event> queue_;                                    // a heap, earliest first
+  std::vector<std::function<void()>> runs_;                     // of events in the queue
+  std::vector<std::int32_t> free_runs_;                         // indices into runs_ that no event has
+  std::optional<CardShares> shares_;                            // of fair cards
+  std::vector<Message*> transfers_;                             // by their numbers there; null: over
   std::vector<std::unique_ptr<std::byte, FreeMemory>> shared_;  // by host
 };
 

@@ -144,8 +144,8 @@ class VirtualRank final : public Driver {
   std::exception_ptr thrown_;  // by its `done`, or interrupt()
   bool computing_ = false;
   std::uint64_t computations_ = 0;  // of which the last one is under way, or has been
-  bool over_ = false;        // the application has returned
-  std::uint32_t rings_ = 0;  // of the doorbell at the last step
+  bool over_ = false;               // the application has returned
+  std::uint32_t rings_ = 0;         // of the doorbell at the last step
 
   Turn computed_;  // the work of compute() has been done in another thread
 };

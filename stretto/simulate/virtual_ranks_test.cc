@@ -200,6 +200,30 @@ TEST(VirtualRanks, AWaitThrowsWhatItsConditionThrows) {
   EXPECT_THROW(run(), UsageError);
 }
 
+struct Interruption {};
+
+TEST(VirtualRanks, EndsAWaitAndAComputationFromOutside) {
+  for (const int threads : {1, 3}) {
+    SimulatedCluster cluster(3, {}, 1);
+    VirtualRanks ranks(cluster, threads);
+    std::array<double, 3> ended{};
+    ranks.run([&](VirtualRank& rank) {
+      const auto end = [&rank] { rank.interrupt(std::make_exception_ptr(Interruption())); };
+      try {
+        if (rank.rank() < 2) cluster.after(std::chrono::seconds(2), 2, end);
+        if (rank.rank() == 0) rank.compute(std::chrono::seconds(5));
+        if (rank.rank() == 1) rank.wait_until([] { return false; });
+        rank.compute(std::chrono::seconds(4));
+      } catch (const Interruption&) {
+        rank.compute(std::chrono::seconds(1));  // the event of the one that was ended ends no other
+        if (rank.rank() == 0) rank.compute(std::chrono::seconds(6));
+      }
+      ended[static_cast<std::size_t>(rank.rank())] = seconds(cluster.now().since_start);
+    });
+    EXPECT_THAT(ended, testing::ElementsAre(9, 3, 4)) << threads << " threads";
+  }
+}
+
 }  // namespace
 
 }  // namespace stretto

@@ -371,8 +371,7 @@ std::vector<RankReport> Run::reports_of(const JobResult& job) const {
   const bool survived = plan_.options.least > 0 && !simulated && (job.reached_end || others_may_go_on);
   if (job.first_lost >= 0 && !survived) {
     const int signal = job.exit_status[static_cast<std::size_t>(job.first_lost)] - 128;
-    const std::string who =
-        simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
+    const std::string who = simulated ? "the process of all simulated ranks" : text("rank ", job.first_lost);
     throw Failure({Errc::lost_peer,
                    text(who, " was lost ", so_far, ": ended by signal ", signal, " (", strsignal(signal), ")",
                         plan_.options.least > 0 ? text("; fewer than ", plan_.options.least, " are left") : ""),

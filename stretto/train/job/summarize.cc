@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "stretto/collective/protocol/policy.h"
 #include "stretto/imbalance/ideal.h"
 #include "stretto/observe/quantile.h"
 
@@ -149,6 +151,25 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.ideal_seconds = seconds(ideal_makespan(s.ranks, left, times));
   s.sync_ideal_seconds = seconds(synchronous_makespan(s.ranks, left, times));
   return s;
+}
+
+RoundTotals totals_of(const Ledger& ledger, Round rounds, std::vector<std::string> hosts) {
+  const RankAccount all = ledger.total();
+  return {.rounds = rounds,
+          .batches = ledger.applied(),
+          .dropped = ledger.dropped(),
+          .passed_over = ledger.passed_over(),
+          .staleness_mean = ledger.staleness_mean(),
+          .staleness_max = ledger.staleness_max(),
+          .staleness_histogram = ledger.staleness_histogram(),
+          .fresh = all.fresh,
+          .stale = all.stale,
+          .null = all.null,
+          .lost_seconds = ledger.lost_seconds(),
+          .hosts = std::move(hosts),
+          .lost_deposits = ledger.lost_deposits(),
+          .kept_deposits = ledger.kept(),
+          .ledger = ledger.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); })};
 }
 
 }  // namespace stretto

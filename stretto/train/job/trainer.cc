@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <span>
 #include <limits>
 #include <utility>
 
@@ -17,10 +15,12 @@
 #include "stretto/train/job/evaluations.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/job/files/rank_files.h"
+#include "stretto/train/job/members/job_account.h"
 #include "stretto/train/job/members/run_members.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/job/step/input_pipeline.h"
 #include "stretto/train/job/step/timed_pass.h"
+#include "stretto/train/job/summarize.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/job/sync_points.h"
 #include "stretto/train/recipes/ordered_gradients.h"
@@ -60,17 +60,14 @@ class Trainer::Impl final : public RoundListener {
  private:
   void before(const RoundResult& result) override;
   void after(const RoundResult& result) override;
-  std::string state() override;
+  std::string state() override { return encoded_account({applied_, reached_, next_round_}, *members_, ledger_); }
   void take_state(const std::string& state) override;
 
   void begin();
   /// Waits for all ranks, so that the clock of the run starts on all alike. Returns its start by this rank's clock;
   /// between hosts whose clocks have been compared that is one instant, when the last rank has come.
   TimePoint begin_together();
-  const Clock& clock() const {
-    if (context_.place != nullptr) return context_.place->clock();
-    return members_change() ? steady_clock_ : session_.world().clock();
-  }
+  const Clock& clock() const { return members_change() ? lasting_clock_ : session_.world().clock(); }
   const Members& members() const { return session_.world().transport().members(); }
   /// From the checkpoint where the job continues.
   void load();
@@ -110,12 +107,12 @@ class Trainer::Impl final : public RoundListener {
 
   const TrainerContext context_;
   const SteadyClock steady_clock_;
-  const int rank_;   // by which files and accounts know it
-  const int place_;  // by which delays do
+  const Clock& lasting_clock_;  // of all worlds
+  const int rank_;              // by which files and accounts know it
+  const int place_;             // by which delays do
 
   Replica& replica_;
   Session session_;
-
   BatchPlan batches_;
   std::optional<RunMembers> members_;  // where they change
   Dispenser dispenser_;
@@ -128,8 +125,7 @@ class Trainer::Impl final : public RoundListener {
   std::optional<Evaluations> evaluations_;
 
   std::uint64_t applied_;  // batches, since the start of the job
-  std::uint64_t
-      reached_;  // the same; where models are averaged, as far as the batches of this rank tell between rounds
+  std::uint64_t reached_;  // the same; where models are averaged, by this rank's batches between rounds
   Round next_round_ = 0;
   TimePoint start_;  // of the first step
   TimePoint last_applied_;
@@ -149,6 +145,7 @@ class Trainer::Impl final : public RoundListener {
 
 Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
+      lasting_clock_(context.place != nullptr ? context.place->clock() : steady_clock_),
       rank_(number_of(context.rank)),
       place_(place_of(context.rank)),
       replica_(context.task.replica()),
@@ -389,27 +386,11 @@ void Trainer::Impl::after(const RoundResult& result) {
     all->after_average(applied_, seconds(since_start(now)));
 }
 
-/// The account of the job so far, for a rank that comes to it.
-std::string Trainer::Impl::state() {
-  const std::vector<std::uint64_t> worlds = members_->worlds(), ledger = ledger_.numbers();
-  std::vector<std::uint64_t> all{applied_, reached_, next_round_, worlds.size()};
-  all.insert(all.end(), worlds.begin(), worlds.end());
-  all.insert(all.end(), ledger.begin(), ledger.end());
-  return {reinterpret_cast<const char*>(all.data()), all.size() * sizeof(std::uint64_t)};
-}
-
 void Trainer::Impl::take_state(const std::string& state) {
-  std::vector<std::uint64_t> all(state.size() / sizeof(std::uint64_t));
-  std::memcpy(all.data(), state.data(), all.size() * sizeof(std::uint64_t));
-  constexpr std::size_t kBefore = 4;
-  if (all.size() < kBefore || all[3] > all.size() - kBefore) {
-    throw Failure({Errc::bad_input, "the state of a job that another member has sent is none"});
-  }
-  applied_ = all[0];
-  reached_ = all[1];
-  next_round_ = all[2];
-  members_->take_over(std::span(all).subspan(kBefore, all[3]));
-  ledger_.take_over(std::span(all).subspan(kBefore + all[3])).or_throw();
+  const JobProgress progress = take_over_account(state, *members_, ledger_);
+  applied_ = progress.applied;
+  reached_ = progress.reached;
+  next_round_ = progress.next_round;
 }
 
 Traffic Trainer::Impl::traffic() {
@@ -467,25 +448,9 @@ RoundTotals Trainer::Impl::totals(const Session::Comparison& last) {
   // The last round takes everything. What lost members have made is not known: each batch is to be applied once.
   const std::uint64_t made = members_ ? members_->to_apply(batches_before(context_)) : last.deposits;
   ledger_.set_deposits(made, 0, last.counts);
-  const RankAccount all = ledger_.total();
-  std::optional<MembersFigures> of_members;
-  if (members_) of_members = members_->figures(session_.batches_by_number(ledger_.ranks()));
-  return {.rounds = next_round_,
-          .batches = ledger_.applied(),
-          .dropped = ledger_.dropped(),
-          .passed_over = ledger_.passed_over(),
-          .staleness_mean = ledger_.staleness_mean(),
-          .staleness_max = ledger_.staleness_max(),
-          .staleness_histogram = ledger_.staleness_histogram(),
-          .fresh = all.fresh,
-          .stale = all.stale,
-          .null = all.null,
-          .lost_seconds = ledger_.lost_seconds(),
-          .hosts = members().host_names(),
-          .lost_deposits = ledger_.lost_deposits(),
-          .kept_deposits = ledger_.kept(),
-          .ledger = ledger_.to_text([](std::uint64_t word) { return Policy::decode(word).to_string(); }),
-          .members = std::move(of_members)};
+  RoundTotals totals = totals_of(ledger_, next_round_, members().host_names());
+  if (members_) totals.members = members_->figures(session_.batches_by_number(ledger_.ranks()));
+  return totals;
 }
 
 void Trainer::Impl::report_steps() {

@@ -27,8 +27,8 @@ struct Churn {
   };
   std::vector<Planned> planned = {};
 
-  /// How long the process of a number lives, and whether it leaves then: drawn from the seed, alike for each call. Never:
-  /// as long as the job.
+  /// How long the process of a number lives, and whether it leaves then: drawn from the seed, alike for each call.
+  /// Never: as long as the job.
   struct End {
     std::optional<Duration> after = {};
     bool leaves = false;

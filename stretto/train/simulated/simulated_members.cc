@@ -11,9 +11,9 @@
 namespace stretto {
 namespace {
 
-constexpr Duration kTickEvery = std::chrono::milliseconds(100);       // of the master's clock
-constexpr Duration kForOthers = std::chrono::hours(24 * 365);         // where others come in the place of lost ones
-constexpr std::uint64_t kGatheringsKept = 2;                          // of the newest epochs
+constexpr Duration kTickEvery = std::chrono::milliseconds(100);  // of the master's clock
+constexpr Duration kForOthers = std::chrono::hours(24 * 365);    // where others come in the place of lost ones
+constexpr std::uint64_t kGatheringsKept = 2;                     // of the newest epochs
 
 }  // namespace
 

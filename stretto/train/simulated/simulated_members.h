@@ -84,9 +84,9 @@ class SimulatedMembers {
   const SimulatedMembersOptions options_;
   MemoryRegister register_;
   MasterSide master_;
-  std::map<MemberNumber, Process*> processes_;       // that are there
-  std::map<std::uint64_t, Gathering> gatherings_;    // by epoch, the last ones
-  std::vector<int> places_;                          // by number, of all so far
+  std::map<MemberNumber, Process*> processes_;     // that are there
+  std::map<std::uint64_t, Gathering> gatherings_;  // by epoch, the last ones
+  std::vector<int> places_;                        // by number, of all so far
 };
 
 }  // namespace stretto

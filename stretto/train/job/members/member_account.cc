@@ -143,8 +143,10 @@ RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int
       if ((header.*set).contains(rank)) (all.*set).insert(number_of(rank));
     }
   }
+  RankSet here(numbers);
+  for (const PlacedMember& member : view.members) here.insert(static_cast<int>(member.number));
   for (int number = 0; number < numbers; ++number) {  // lost, or not here yet
-    if (!view.has(static_cast<MemberNumber>(number))) all.drained.insert(number);
+    if (!here.contains(number)) all.drained.insert(number);
   }
   all.batches = header.batches;
   all.samples = header.samples;

@@ -1,0 +1,134 @@
+// Members that change in virtual time: each batch in one result, equal replicas, the same bits for the same seed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/train/job/run.h"
+#include "stretto/train/job/summary_json.h"
+#include "stretto/train/testing/test_task.h"
+
+namespace stretto {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SimulatedMembersRun : public testing::Test {
+ protected:
+  SimulatedMembersRun() { ::alarm(100); }
+  ~SimulatedMembersRun() override { ::alarm(0); }
+
+  static TrainOptions options(const std::string& algorithm, const std::string& churn) {
+    TrainOptions options{.algorithm = algorithm, .ranks = 5, .least = 1, .epochs = 25};
+    options.simulated = true;
+    options.pace = std::chrono::milliseconds(1);
+    options.churn = churn;
+    return options;
+  }
+  static RunSummary run(const TrainOptions& options) {
+    return *run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}});
+  }
+  static void expect_whole(const RunSummary& summary, const std::string& what) {
+    EXPECT_EQ(summary.deposits.applied, kBatches) << what;
+    EXPECT_EQ(summary.deposits.lost, 0) << what;
+    EXPECT_TRUE(summary.replicas_identical) << what;
+    ASSERT_TRUE(summary.members.has_value()) << what;
+    const auto& batches = summary.members->batches;
+    EXPECT_EQ(std::accumulate(batches.begin(), batches.end(), std::uint64_t{0}), kBatches) << what;
+  }
+  static std::string complaint(const TrainOptions& options) {
+    try {
+      run(options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing";
+  }
+
+  static constexpr std::uint64_t kBatches = 400;  // 25 epochs of 64 samples, 4 a batch
+};
+
+TEST_F(SimulatedMembersRun, GoOnWithoutOneThatIsLost) {
+  for (const char* algorithm : {"sync", "eager-quorum", "local"}) {
+    const RunSummary summary = run(options(algorithm, "loss=1@100ms,back=never"));
+    expect_whole(summary, algorithm);
+    ASSERT_EQ(summary.members->worlds.size(), 2u) << algorithm;
+    EXPECT_THAT(summary.members->worlds[1].members, ElementsAre(0u, 2u, 3u, 4u)) << algorithm;
+    EXPECT_GE(summary.members->worlds[1].seconds, 0.1) << algorithm;
+    EXPECT_GT(summary.members->batches[0], summary.members->batches[1]) << algorithm;
+  }
+}
+
+TEST_F(SimulatedMembersRun, ComeLeaveAndAreLostWithoutLosingABatch) {
+  for (const char* algorithm : {"sync", "eager-solo", "eager-quorum", "diloco", "wagma"}) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      TrainOptions churned = options(algorithm, "life=150ms,notice=0.5,back=20ms,detect=3ms");
+      // Batches of a whole phase are in a lost hand: those that three members have lost are dropped (rule 13).
+      if (std::string(algorithm) == "diloco") churned.churn = "life=400ms,notice=0.5,back=20ms,detect=3ms";
+      churned.seed = seed;
+      const RunSummary summary = run(churned);
+      expect_whole(summary, text(algorithm, ", seed ", seed));
+      EXPECT_GT(summary.members->batches.size(), 6u) << "others have come, by numbers of their own";
+    }
+  }
+}
+
+// The one that reports has come late, and tells of the whole run.
+TEST_F(SimulatedMembersRun, ReportAllFromAMemberThatCameLate) {
+  const RunSummary summary =
+      run(options("sync", "loss=0@60ms,loss=1@90ms,loss=2@120ms,loss=3@150ms,loss=4@180ms,back=1ms"));
+  expect_whole(summary, "all that began are lost");
+  EXPECT_THAT(summary.members->worlds.front().members, ElementsAre(0u, 1u, 2u, 3u, 4u));
+  for (const std::uint64_t member : summary.members->worlds.back().members) EXPECT_GE(member, 5u);
+  EXPECT_EQ(summary.members->worlds.back().members.size(), 5u);
+  EXPECT_GT(summary.wall_seconds, 0.3) << "since the first step of the job";
+}
+
+TEST_F(SimulatedMembersRun, RepeatToTheBit) {
+  TrainOptions one = options("eager-quorum", "life=100ms,notice=0.3,back=10ms");
+  one.compute_threads = 1;
+  TrainOptions other = one;
+  other.compute_threads = 3;
+  const std::string first = to_json(run(one));
+  EXPECT_EQ(first, to_json(run(one)));
+  EXPECT_EQ(first, to_json(run(other))) << "on several cores";
+  one.seed = 2;
+  EXPECT_NE(first, to_json(run(one)));
+}
+
+TEST_F(SimulatedMembersRun, GiveUpWithFewerThanTheLeastWhereNobodyComes) {
+  TrainOptions two = options("sync", "loss=1@50ms,loss=2@50ms,back=never");
+  two.least = 4;
+  try {
+    run(two);
+    ADD_FAILURE() << "it has gone on";
+  } catch (const Failure& failure) {
+    EXPECT_THAT(failure.what(), HasSubstr("too few of its members"));
+  }
+  two.churn = "loss=1@50ms,loss=2@50ms,back=1s";
+  expect_whole(run(two), "where others come");
+}
+
+TEST_F(SimulatedMembersRun, RefuseWhatDoesNotFit) {
+  TrainOptions fixed = options("sync", "life=1s");
+  fixed.least = 0;
+  EXPECT_THAT(complaint(fixed), HasSubstr("churn life=1s: expected ranks MIN:MAX"));
+  TrainOptions real = options("sync", "life=1s");
+  real.simulated = false;
+  EXPECT_THAT(complaint(real), HasSubstr("churn life=1s: expected a simulated run"));
+  EXPECT_THAT(complaint(options("sync", "life=1s,notice=2")), HasSubstr("'notice=2': expected"));
+  TrainOptions kept = options("sync", "life=1s");
+  kept.out = "nowhere";
+  kept.checkpoint_every = 100;
+  EXPECT_THAT(complaint(kept), HasSubstr("checkpoints in virtual time"));
+}
+
+}  // namespace
+}  // namespace stretto
