@@ -21,7 +21,7 @@ asio::ip::address address_to_listen_at(const std::string& host) {
     return reachable ? reachable->front() : asio::ip::address(asio::ip::address_v4::loopback());
   }
   asio::error_code error;
-  const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+  auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (!error) return address;
   const auto own = addresses_of_interfaces({});
   std::string there;
