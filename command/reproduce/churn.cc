@@ -1,4 +1,3 @@
-#include "stretto/train/recipes/recipes.h"
 #include "stretto/train/simulated/churn.h"
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "command/reproduce/experiments.h"
 #include "command/statistics/restarts.h"
 #include "command/statistics/statistics.h"
+#include "stretto/train/recipes/recipes.h"
 
 namespace stretto::command {
 
@@ -103,10 +103,10 @@ Judgement judge_churn(const Experiment& finished) {
       // Where ranks meet after a phase they wait for the rest of a newcomer's.
       const bool in_phases = find_recipe(group.options.algorithm)->local_steps != 0;
       const double most = in_phases ? static_cast<double>(group.options.sync_every) / 2 : (1 + kWithin) * kStepsAChange;
-      judgement.statements.push_back(
-          {fmt::format("{}: a change costs every member at most {}", group.options.algorithm,
-                       in_phases ? "half a phase" : "that"),
-           fmt::format("{:.2f}", most), fmt::format("{:.2f}", mean(a_change)), mean(a_change) <= most});
+      judgement.statements.push_back({fmt::format("{}: a change costs every member at most {}", group.options.algorithm,
+                                                  in_phases ? "half a phase" : "that"),
+                                      fmt::format("{:.2f}", most), fmt::format("{:.2f}", mean(a_change)),
+                                      mean(a_change) <= most});
     }
     judgement.statements.push_back({group.options.algorithm + ": faster than restarts from checkpoints",
                                     significant(of_restarts), significant(mean(rates)), mean(rates) > of_restarts});

@@ -62,6 +62,16 @@ class Idle(ProgramTest):
         self.assertEqual(len(json.loads(result.stdout)["ratios"]), 2)
 
 
+class Churn(ProgramTest):
+    def test_each_batch_counts_once_and_statements_are_judged(self):
+        result = stretto("reproduce", "churn", "--ranks", "4", "--steps", "300", "--json")
+        self.assert_succeeds(result)
+        reproduced = json.loads(result.stdout)
+        self.assertTrue(all(reproduced["holds"]))
+        self.assertEqual(len(reproduced["experiments"]), 2)
+        self.assertTrue(all("restarts" in statement["statement"] for statement in reproduced["experiments"][0]["statements"]))
+
+
 class Ends(ProgramTest):
     def start(self):
         process = subprocess.Popen([STRETTO, "reproduce", "fig9", *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
