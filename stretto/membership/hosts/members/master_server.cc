@@ -77,6 +77,11 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   void end_visit(const std::shared_ptr<Line>& line);
   /// Tells all that the master is there, and sees who is not.
   void beat(TimePoint now);
+  void write_beat(const std::shared_ptr<Line>& line) const {
+    MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
+    beat.limit = liveness_;
+    line->write(beat);
+  }
   void lose_host(const std::shared_ptr<Line>& line);
   MasterWords standing() const;
   /// The process of a member that the others go on without.
@@ -134,11 +139,9 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
 void MasterServer::Impl::beat(TimePoint now) {
   if (liveness_ <= Duration::zero() || now < beat_at_) return;
   beat_at_ = now + liveness_ / 10;
-  MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
-  beat.limit = liveness_;
-  for (const auto& [number, line] : lines_) line->write(beat);
+  for (const auto& [number, line] : lines_) write_beat(line);
   std::set<std::shared_ptr<Line>> silent;
-  for (const auto& line : visitors_) line->write(beat);
+  for (const auto& line : visitors_) write_beat(line);
   for (const auto& [number, line] : asked_) {
     if (line->is_silent(now, liveness_)) silent.insert(line);
   }
@@ -169,6 +172,7 @@ void MasterServer::Impl::lose_host(const std::shared_ptr<Line>& line) {
 
 asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
   visitors_.insert(line);
+  if (liveness_ > Duration::zero()) write_beat(line);  // by it the other side knows what a silence is
   auto words = co_await line->read<ProcessWords>();
   while (words && !closed_ && words->kind != ProcessWords::Kind::hello) {
     answer(line, *words);

@@ -1,0 +1,41 @@
+#include "stretto/membership/hosts/members/master_server.h"
+
+#include <gtest/gtest.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/use_future.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/hosts/line.h"
+#include "stretto/membership/hosts/members/link_words.h"
+
+namespace stretto {
+namespace {
+
+/// A process that is cut off right after it has come must know what a silence is, too.
+TEST(MasterServer, SaysFirstHowLongASilenceIs) {
+  const Token token = new_token();
+  NetworkThread network;
+  Door door(network, {.address = asio::ip::address_v4::loopback(), .token = token});
+  MemoryRegister views;
+  const MasterServer server(network, door, views, {.liveness = std::chrono::hours(1)}, {});
+  asio::ip::tcp::socket socket(network.io());
+  const std::vector<asio::ip::tcp::endpoint> at{door.endpoint()};
+  const Hello hello{.use = Hello::Use::member, .version = {}};
+  ASSERT_FALSE(asio::co_spawn(network.io(), say_hello(socket, at, hello, token), asio::use_future).get());
+  const auto line = std::make_shared<Line>(std::move(socket));
+  using Heard = std::optional<Result<MasterWords>>;  // a future has a value that is made of nothing
+  const auto listen = [line]() -> asio::awaitable<Heard> { co_return co_await line->read<MasterWords>(); };
+  const Heard heard = asio::co_spawn(network.io(), listen, asio::use_future).get();
+  const MasterWords first = heard->value();
+  EXPECT_EQ(first.kind, MasterWords::Kind::beat);
+  EXPECT_EQ(first.limit, std::chrono::hours(1));
+  network.run([&] { line->cancel(); });
+}
+
+}  // namespace
+}  // namespace stretto
