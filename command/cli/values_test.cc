@@ -17,8 +17,10 @@ TEST(Values, DurationsHaveAUnit) {
   EXPECT_EQ(parse_duration("--pace", "50us", ""), 50us);
   EXPECT_EQ(parse_duration("--pace", "1.5ms", ""), 1500us);
   EXPECT_EQ(parse_duration("--pace", "2s", ""), 2s);
+  EXPECT_EQ(parse_duration("--life", "30min", ""), 30min);
+  EXPECT_EQ(parse_duration("--life", "2h", ""), 2h);
   EXPECT_EQ(parse_duration("--pace", "0", ""), 0s);
-  for (const char* bad : {"", "50", "-1ms", "1h", "ms", "nan s", "1e30s"}) {
+  for (const char* bad : {"", "50", "-1ms", "1d", "ms", "nan s", "1e30s"}) {
     EXPECT_THROW(parse_duration("--pace", bad, "50us"), UsageError) << bad;
   }
 }
