@@ -54,9 +54,10 @@ class Changes {
   /// This rank has handed over the first `batches` that it was ever handed by take(). The master hears so with the next
   /// one: where this rank is lost, none of these is what it was computing.
   virtual void handed_over(std::uint64_t batches) = 0;
-  /// The next batch of the job's pool, which has so many in all: its number. Nothing: there is none, unless some come
-  /// back later of a member that is lost. Throws as enter().
-  virtual std::optional<std::uint64_t> take(std::uint64_t batches) = 0;
+  /// The next batch of the job's pool, which has so many in all, by a plan that a number stands for: its number.
+  /// Nothing: there is none, unless some come back later of a member that is lost. Throws as enter(), and Failure
+  /// (Errc::bad_input) where the job's batches are others.
+  virtual std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) = 0;
 };
 
 }  // namespace stretto

@@ -113,7 +113,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     line_->write(ProcessWords::of(does ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));
   }
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
-  std::optional<std::uint64_t> take(std::uint64_t batches) override;
+  std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override;
 
  private:
   /// Comes to the job, and into its first world.
@@ -375,9 +375,9 @@ void ChangingRank::leave() {
   line_->write({.kind = ProcessWords::Kind::leaving});
 }
 
-std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches) {
+std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches, std::uint64_t plan) {
   (void)world();  // it comes to the job
-  line_->write({.kind = ProcessWords::Kind::take, .batches = batches, .computed = handed_over_});
+  line_->write({.kind = ProcessWords::Kind::take, .batches = batches, .plan = plan, .computed = handed_over_});
   std::unique_lock lock(mutex_);
   wait(lock, [this] { return !batches_.empty(); });
   const auto batch = batches_.front();

@@ -139,11 +139,11 @@ TEST(ChangingRank, BatchesInTheHandOfALostOneAreHandedOutAgain) {
     changes.holds([&] { return Holding{.held = 0}; });  // nothing of what is taken here is ever applied
     std::string said;
     const auto take_all = [&] {
-      while (const auto batch = changes.take(kBatches)) said += text(*batch, ' ');
+      while (const auto batch = changes.take(kBatches, 0)) said += text(*batch, ' ');
     };
     if (changes.number() == 1) {
       // The first of these brings it to the job.
-      for (int i = 0; i < 5; ++i) changes.take(kBatches);
+      for (int i = 0; i < 5; ++i) changes.take(kBatches, 0);
       ::kill(getpid(), SIGKILL);
     }
     if (rank.size() == 2) {  // else it was lost before this rank had come, which begins without it
@@ -178,7 +178,7 @@ TEST(ChangingRank, ABatchIsDroppedThatThreeLostOnesWereComputingAndNoneThatTheyH
     }
     EXPECT_TRUE(changes.begin());
     std::string said;
-    for (std::uint64_t computed = 0; const auto batch = changes.take(kBatches); ++computed) {
+    for (std::uint64_t computed = 0; const auto batch = changes.take(kBatches, 0); ++computed) {
       said += text(*batch, ' ');
       if (changes.number() > 0 && *batch == 1) ::kill(getpid(), SIGKILL);
       changes.handed_over(computed + 1);

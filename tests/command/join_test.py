@@ -261,6 +261,10 @@ class BadInput(ProgramTest):
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertRegex(result.stderr, "differs from rank 0 in its options")
             job.wait_for_members(0)
+            result = job.stretto("join", "--", LOOP, "sync", "777")
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"its batches are not those of the job: 777 in all, and of the job {LONG}", result.stderr)
+            job.wait_for_members(0)
 
     def test_several_ranks_of_one_launcher(self):
         environment = {**os.environ, "STRETTO_REGISTER": "29400", "WORLD_SIZE": "2", "RANK": "0"}

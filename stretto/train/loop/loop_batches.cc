@@ -44,7 +44,7 @@ std::shared_ptr<BatchPool> LoopBatches::make(Driver& driver, const PlanOptions& 
                             " where members of the job change: expected shared, so that the "
                             "batches of a lost rank are computed by others"));
     }
-    members_pool_.emplace(*changes, BatchPlan(plan).num_batches());
+    members_pool_.emplace(*changes, BatchPlan(plan).num_batches(), Hash64::of(identity_));
     return pool_ = std::make_shared<BatchPool>(plan, sharing, changes->place(), *members_pool_, /*base=*/0,
                                                DispenserPosition(changes->most()));
   }

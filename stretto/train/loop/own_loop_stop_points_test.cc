@@ -105,7 +105,9 @@ class StoppedChanges final : public Changes {
   void require_master() const override { changes_.require_master(); }
   void waits(bool does) override { changes_.waits(does); }
   void handed_over(std::uint64_t batches) override { changes_.handed_over(batches); }
-  std::optional<std::uint64_t> take(std::uint64_t batches) override { return changes_.take(batches); }
+  std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override {
+    return changes_.take(batches, plan);
+  }
 
  private:
   Changes& changes_;

@@ -67,7 +67,7 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   void require_master() const override {}
   void waits(bool) override {}  // nobody is excluded
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
-  std::optional<std::uint64_t> take(std::uint64_t batches) override;
+  std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override;
 
   void hear(const MasterWords& words);
   void send_away() {
@@ -203,8 +203,8 @@ void SimulatedMembers::Process::leave() {
   job_.hear(*this, {.kind = ProcessWords::Kind::leaving});
 }
 
-std::optional<std::uint64_t> SimulatedMembers::Process::take(std::uint64_t batches) {
-  job_.hear(*this, {.kind = ProcessWords::Kind::take, .batches = batches, .computed = handed_over_});
+std::optional<std::uint64_t> SimulatedMembers::Process::take(std::uint64_t batches, std::uint64_t plan) {
+  job_.hear(*this, {.kind = ProcessWords::Kind::take, .batches = batches, .plan = plan, .computed = handed_over_});
   place_.wait_until([this] {
     require_present();
     return !batches_.empty();

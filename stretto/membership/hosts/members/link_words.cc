@@ -51,7 +51,7 @@ std::string ProcessWords::encoded() const {
     case Kind::leaving: return line_of({{"leaving", true}});
     case Kind::waits: return line_of({{"waits", true}});
     case Kind::goes_on: return line_of({{"waits", false}});
-    case Kind::take: return line_of({{"take", batches}, {"computed", computed}});
+    case Kind::take: return line_of({{"take", batches}, {"plan", plan}, {"computed", computed}});
     case Kind::come: return line_of({{"come", wish.value_or(-1)}});
     case Kind::ended: return line_of({{"ended", number}});
     case Kind::look: return line_of({{"look", true}});
@@ -93,6 +93,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else if (fields.has("take")) {
     words.kind = Kind::take;
     words.batches = fields.count("take");
+    words.plan = fields.count("plan");
     words.computed = fields.count("computed");
   } else if (fields.has("come")) {
     words.kind = Kind::come;

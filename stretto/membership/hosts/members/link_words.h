@@ -26,7 +26,8 @@ struct ProcessWords {
     leaving,  ///< nothing of it is pending
     waits,    ///< it stands in a call, and waits for others, for a second by now
     goes_on,  ///< it does not any more
-    take,     ///< it wants the next batch of a pool of `batches`, and has handed over the first `computed` of its own
+    take,     ///< it wants the next batch of a pool of `batches` by `plan`, and has handed over the first `computed` of
+              ///< its own
     come,     ///< it wants a number for a process, with the place `wish`
     ended,    ///< the process of `number`, for which it wanted one
     look,     ///< it wants to know how the job stands
@@ -40,6 +41,7 @@ struct ProcessWords {
   ReportWords report = {};
   std::uint64_t epoch = 0;
   std::uint64_t batches = 0;
+  std::uint64_t plan = 0;
   std::uint64_t computed = 0;
   MemberNumber number = 0;
   std::optional<int> wish = {};

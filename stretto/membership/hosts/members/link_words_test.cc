@@ -36,10 +36,12 @@ TEST(LinkWords, AHelloIsReadAsItWasWritten) {
 }
 
 TEST(LinkWords, AQuestionForABatchIsReadAsItWasWritten) {
-  const ProcessWords words{.kind = ProcessWords::Kind::take, .batches = 70, .computed = 8};
+  const ProcessWords words{
+      .kind = ProcessWords::Kind::take, .batches = 70, .plan = 12'345'678'901'234'567'890u, .computed = 8};
   const ProcessWords read = ProcessWords::decoded(words.encoded()).or_throw();
   EXPECT_EQ(read.kind, ProcessWords::Kind::take);
   EXPECT_EQ(read.batches, 70u);
+  EXPECT_EQ(read.plan, words.plan);
   EXPECT_EQ(read.computed, 8u);
 }
 

@@ -113,8 +113,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::set<MemberNumber> lost_with_host_;                // which was silent
   std::set<MemberNumber> gone_with_host_;                // of these, whose lines have not ended
   TimePoint beat_at_;
-  std::string waited_;                                   // what it waits for, in words
-  TimePoint tell_at_ = TimePoint::never();               // that again
+  std::string waited_;                      // what it waits for, in words
+  TimePoint tell_at_ = TimePoint::never();  // that again
   bool closed_ = false;
 };
 

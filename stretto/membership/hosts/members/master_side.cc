@@ -58,6 +58,13 @@ void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
     auto pool = Pool::from_position(words.batches, known().view.position);
     if (!pool) return hooks_.say(number, MasterWords::of_refusal(pool.error().message));
     pool_ = *std::move(pool);
+    batches_ = words.batches;
+    plan_ = words.plan;
+  }
+  if (words.batches != batches_ || words.plan != plan_) {
+    return hooks_.say(number, MasterWords::of_refusal(text("its batches are not those of the job: ", words.batches,
+                                                           " in all, and of the job ", batches_,
+                                                           "; expected the same data, batch size, epochs and seed")));
   }
   pool_->computed(number, words.computed);
   hooks_.say(number, MasterWords::of_batch(pool_->take(number)));

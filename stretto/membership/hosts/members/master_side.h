@@ -57,8 +57,9 @@ class MasterSide {
   Register& register_;
   const MasterSideHooks hooks_;
   Master master_;
-  std::optional<Pool> pool_;  // from the first that has asked for a batch
-  BatchesApplied applied_;    // before the present world, and not settled
+  std::optional<Pool> pool_;              // from the first that has asked for a batch
+  std::uint64_t batches_ = 0, plan_ = 0;  // of pool_
+  BatchesApplied applied_;                // before the present world, and not settled
   bool acts_ = false;
 };
 

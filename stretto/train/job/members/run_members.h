@@ -43,15 +43,16 @@ inline int place_of(RankContext& rank) {
 /// Counts up the batches of the pool of a job whose members change.
 class MembersPool final : public SharedCounter {
  public:
-  /// Of so many batches.
-  MembersPool(Changes& changes, std::uint64_t batches) : changes_(changes), batches_(batches) {}
+  /// Of so many batches, by a plan that a number stands for.
+  MembersPool(Changes& changes, std::uint64_t batches, std::uint64_t plan = 0)
+      : changes_(changes), batches_(batches), plan_(plan) {}
   /// The next batch; from the end on the number of all batches.
-  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_).value_or(batches_); }
+  std::uint64_t fetch_add(std::uint64_t) override { return changes_.take(batches_, plan_).value_or(batches_); }
   std::uint64_t batches() const { return batches_; }  ///< in all
 
  private:
   Changes& changes_;
-  const std::uint64_t batches_;
+  const std::uint64_t batches_, plan_;
 };
 
 /// The members of a run, where they change, as a trainer sees them: it notes who is there. Application thread.
