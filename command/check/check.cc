@@ -35,6 +35,8 @@ const std::map<std::string, Policy::Kind> kPolicies = {{"full", Policy::Kind::fu
                                                        {"deadline", Policy::Kind::deadline}};
 const std::map<std::string, Over> kOver = {
     {"messages", Over::messages}, {"board", Over::board}, {"boards", Over::boards}};
+/// Of members that change: who is there, what is carried from world to world, and where models are averaged instead.
+const std::vector<std::string> kOfMembers = {"members", "carried", "averaged"};
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kDefaultRounds = 100'000;
 constexpr std::uint64_t kOthersShare = 10;  // without --collective: of the rounds, for each of the other searches
@@ -42,6 +44,7 @@ constexpr std::uint64_t kOthersShare = 10;  // without --collective: of the roun
 struct CheckCommand {
   std::string collective;  // empty: all
   bool ordering = false;   // --ordering
+  bool members = false;    // --members
   std::optional<std::uint64_t> first_seed;
   std::uint64_t last_seed = kUnlimited;
   std::uint64_t rounds = 0;  // 0: not given
@@ -128,6 +131,9 @@ void describe_options(CommandLine& line, CheckCommand& command) {
               one_of(command.collective, collective_names()));
   line.flag("--ordering", "", "The same as --collective ordering.",
             [&command](std::string_view, const std::string&) { command.ordering = true; });
+  line.flag("--members", "",
+            "Members of a job that change: --collective members, carried and averaged, each with as many rounds.",
+            [&command](std::string_view, const std::string&) { command.members = true; });
   line.option("--rounds", "N",
               fmt::format("Takes seed after seed until there were so many rounds in all. Default {}, or what --seeds "
                           "has. 500,000 take a minute on one core at 8 ranks.",
@@ -232,6 +238,9 @@ void settle_collective(CheckCommand& command) {
     throw UsageError(
         fmt::format("--ordering and --collective {} exclude each other: leave one of them out", command.collective));
   }
+  if (command.members && (command.ordering || !command.collective.empty())) {
+    throw UsageError("--members, --ordering and --collective exclude each other: leave all but one of them out");
+  }
   if (command.ordering) command.collective = "ordering";
   const JobSearch* search = find_search(command.collective);
   if (search != nullptr && !has_ranks(*search, command.ranks)) {
@@ -251,7 +260,11 @@ int run(const CheckCommand& given) {
   if (!command.defect.empty()) {
     const std::string shows_in = plant(command.defect);
     if (command.collective.empty()) command.collective = shows_in;
+    command.members = false;
     settle_collective(command);
+  }
+  if (command.members && !(command.policy.empty() && command.over.empty())) {
+    throw UsageError("--policy and --over have no effect with --members: expected with --collective carried");
   }
   if (command.collective.empty() && !(command.policy.empty() && command.over.empty())) command.collective = "partial";
   if (!command.first_seed) command.first_seed = 1;
@@ -259,8 +272,10 @@ int run(const CheckCommand& given) {
   const std::uint64_t rounds = command.rounds > 0 ? command.rounds : bounded ? kUnlimited : kDefaultRounds;
   print_to(stdout, fmt::format("seeds from {} on\n", *command.first_seed));
   std::fflush(stdout);
-  const bool all = command.collective.empty();
-  const std::vector<std::string> names = all ? collective_names() : std::vector{command.collective};
+  const bool all = command.collective.empty() && !command.members;
+  const std::vector<std::string> names = command.members ? kOfMembers
+                                         : all           ? collective_names()
+                                                         : std::vector{command.collective};
   const auto found_in = not_clean(names, [&](const std::string& name) {
     const JobSearch& one_of_all = *find_search(name);
     if (!has_ranks(one_of_all, command.ranks)) {
@@ -277,7 +292,7 @@ int run(const CheckCommand& given) {
     print_to(stdout, fmt::format("no violation\n"));
     return kSuccess;
   }
-  if (all) print_to(stdout, fmt::format("not clean: {}\n", fmt::join(found_in, ", ")));
+  if (names.size() > 1) print_to(stdout, fmt::format("not clean: {}\n", fmt::join(found_in, ", ")));
   return kFailedRun;
 }
 

@@ -153,23 +153,40 @@ enum class Defect {
   cut_not_seen,                  ///< does not say that it hears a host which another one does not hear
   second_loss_overwrites,        ///< the last word of a rank that is lost counts, and not the first
   // Members that change (membership/views/).
-  members_round_after_report,  ///< a member's engine goes on after it has said what it holds
-  members_least_held,          ///< a view begins with the rounds that all members hold, not those that one does
-  members_unconditional,       ///< the register takes any view
-  members_all_go_back,         ///< all batches that a lost member was handed are handed out again
-  members_none_goes_back,      ///< a lost member's batches that no round has taken are handed out no more
-  members_settled_at_once,     ///< the batches of rounds before a view count for good before all have begun it
-  members_answer_of_view,      ///< a member that has not begun says that it holds what its view has
-  members_past_freeze,         ///< a member stops for an epoch that is over
-  members_before_begun,        ///< members are let in and go before all have begun the view
-  members_one_is_done,         ///< the job ends when one member has taken the last round
-  members_end_unasked,         ///< a member leaves after the last round without waiting for the end
-  members_leaver_unwatched,    ///< a leaver is let go while another member is behind
-  members_takes_leave,         ///< a member that leaves takes any view without it for its leave
-  members_published_at_once,   ///< what one member holds leaves the job
-  members_stop_untold,         ///< a member tells no other master that it has stopped
-  members_overtaken,           ///< a master that others have overtaken does not read the register
-  members_anew_after_loss,     ///< a job begins anew after the loss of all that had a model
+  members_round_after_report,   ///< a member's engine goes on after it has said what it holds
+  members_least_held,           ///< a view begins with the rounds that all members hold, not those that one does
+  members_unconditional,        ///< the register takes any view
+  members_all_go_back,          ///< all batches that a lost member was handed are handed out again
+  members_none_goes_back,       ///< a lost member's batches that no round has taken are handed out no more
+  members_all_in_hand_suspect,  ///< a loss counts for batches that the lost member had handed over, too
+  members_settled_at_once,      ///< the batches of rounds before a view count for good before all have begun it
+  members_answer_of_view,       ///< a member that has not begun says that it holds what its view has
+  members_past_freeze,          ///< a member stops for an epoch that is over
+  members_before_begun,         ///< members are let in and go before all have begun the view
+  members_one_is_done,          ///< the job ends when one member has taken the last round
+  members_end_unasked,          ///< a member leaves after the last round without waiting for the end
+  members_leaver_unwatched,     ///< a leaver is let go while another member is behind
+  members_takes_leave,          ///< a member that leaves takes any view without it for its leave
+  members_published_at_once,    ///< what one member holds leaves the job
+  members_stop_untold,          ///< a member tells no other master that it has stopped
+  members_overtaken,            ///< a master that others have overtaken does not read the register
+  members_old_quorum,           ///< a world goes on with the quorum of the first one
+  members_arrive_not_again,     ///< a rank that waits in a round does not come again to that of the next world
+  members_drain_stands,         ///< a rank that has drained asks for no batch that comes back
+  members_one_memory,           ///< the members of a world hear what is left of the one before
+  members_begins_stopped,       ///< a member takes the rounds it lacks, and begins, after it has stopped again
+  members_number_again,         ///< a process that the others went on without comes in again by its number
+  members_end_for_all,          ///< the end of the job is also that of members that were excluded
+  members_published_by_view,    ///< a round leaves the job because a view says that it is complete
+  members_anew_after_loss,      ///< a job begins anew after the loss of all that had a model
+  // Averages of models where members change (docs/protocol.md, rule 17).
+  averaged_learner_weighs,      ///< the model that a process has taken over as it came weighs in the first average
+  averaged_copy_weighs,         ///< so does the one that a rank has taken over since it lacked the last average
+  averaged_copies_differ,       ///< copies of models of several lost members go on, where there is nothing else
+  averaged_in_flight_stays,     ///< a world begins with what is left of the average that the one before was in
+  averaged_counts_untaken,      ///< a rank says that batches count which are in an average that it has not taken
+  averaged_takes_when_stopped,  ///< a rank takes an average after it has said that it does not hold it
+  averaged_from_one_behind,     ///< a process that comes takes over the state of one that lacks the last average
 };
 
 struct PlantedDefect {

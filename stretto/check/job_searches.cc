@@ -38,6 +38,8 @@ constexpr JobSearch kSearches[] = {
     {"liveness", "who is lost, as the hosts of a job tell each other", kLivenessReaches, run_liveness_job},
     {"members", "members that come, leave and are lost, and the masters that decide who is there", kMembersReaches,
      run_members_job},
+    {"averaged", "members that change where models are averaged, and the average with which each world begins",
+     kAveragedReaches, run_averaged_job},
 };
 
 }  // namespace

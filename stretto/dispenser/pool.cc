@@ -86,6 +86,7 @@ std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t a
   if (defect(Defect::members_none_goes_back)) first = static_cast<std::ptrdiff_t>(hand.open.size());
   std::vector<std::uint64_t> dropped;
   auto computing = static_cast<std::ptrdiff_t>(hand.computed - std::min(hand.computed, hand.settled));
+  if (defect(Defect::members_all_in_hand_suspect)) computing = 0;
   for (auto batch = hand.open.begin() + first; batch != hand.open.end(); ++batch) {
     const bool is_suspect = was_lost && batch - hand.open.begin() >= computing;
     if (is_suspect && ++losses_[*batch] >= kMostLosses) {

@@ -14,10 +14,14 @@ constexpr std::uint64_t kJudgedFrom = 10'000;  // rounds
 std::string shortfall(const JobSearch& search, const JobSearchResult& result) {
   std::string out;
   for (std::size_t i = 0; i < search.reaches.size(); ++i) {
-    const auto [name, share] = search.reaches[i];
+    const auto& [name, share, of] = search.reaches[i];
+    const auto other = std::ranges::find(search.reaches, of, &Situation::name);
+    const bool of_rounds = other == search.reaches.end();
+    const std::uint64_t all =
+        of_rounds ? result.rounds : result.reached[static_cast<std::size_t>(other - search.reaches.begin())];
     const std::uint64_t count = result.reached[i];
-    if (count > 0 && static_cast<double>(count) >= share * static_cast<double>(result.rounds)) continue;
-    out += text(out.empty() ? "" : ", ", name, ": ", count, " in ", result.rounds, " rounds");
+    if (count > 0 && static_cast<double>(count) >= share * static_cast<double>(all)) continue;
+    out += text(out.empty() ? "" : ", ", name, ": ", count, " in ", all, ' ', of_rounds ? "rounds" : of);
   }
   return out;
 }

@@ -30,7 +30,8 @@ struct JobLimits {
 /// A situation that a search must reach.
 struct Situation {
   std::string_view name;
-  double share = 0;  ///< how often at least, of the rounds
+  double share = 0;          ///< how often at least, of the rounds
+  std::string_view of = {};  ///< of this situation, and not of the rounds
 };
 
 /// The finding of the simulated job of one seed.

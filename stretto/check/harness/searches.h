@@ -114,11 +114,18 @@ inline constexpr Situation kLivenessReaches[] = {{"hosts that die"},
 void run_liveness_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
 inline constexpr Situation kMembersReaches[] = {{"views"},
-                                                {"members behind"},
-                                                {"members behind by two rounds or more"},
-                                                {"members that carried deposits"},
+                                                {"changes"},
+                                                {"views with a member behind", 0.05, "changes"},
+                                                {"views with a member behind by two rounds or more"},
+                                                {"views to which deposits were carried", 0.2, "changes"},
                                                 {"holders lost before all had begun"},
-                                                {"masters lost"},
+                                                {"masters lost while they read"},
+                                                {"masters lost while the register is away"},
+                                                {"masters lost while they watch"},
+                                                {"masters lost while members stop"},
+                                                {"masters lost while they write"},
+                                                {"batches that end their members"},
+                                                {"batches dropped"},
                                                 {"two masters"},
                                                 {"members suspected"},
                                                 {"excluded members with rounds of their own"},
@@ -126,6 +133,26 @@ inline constexpr Situation kMembersReaches[] = {{"views"},
                                                 {"leavers held back"},
                                                 {"answers of the register lost"},
                                                 {"jobs with full rounds"}};
+
+inline constexpr Situation kAveragedReaches[] = {{"views"},
+                                                 {"changes"},
+                                                 {"views with a member behind", 0.05, "changes"},
+                                                 {"models learned by those that come"},
+                                                 {"models taken over by those behind"},
+                                                 {"averages after several own steps"},
+                                                 {"holders lost before all had begun"},
+                                                 {"masters lost while members stop"},
+                                                 {"masters lost while they write"},
+                                                 {"two masters"},
+                                                 {"members suspected"},
+                                                 {"excluded members with rounds of their own"},
+                                                 {"members that left"},
+                                                 {"batches that end their members"},
+                                                 {"batches dropped"}};
+
+/// The same, where models are averaged and no deposits carried: each world begins with an average (rule 17 of
+/// docs/protocol.md).
+void run_averaged_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
 /// Runs the job of `seed`: members that change, by the masters, the member's side, the register and the pool as built,
 /// over rounds with numbers of batches in the place of gradients (check/members/changing_job.h, carried_rounds.h, which

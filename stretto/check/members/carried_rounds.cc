@@ -24,6 +24,13 @@ Holding CarriedRounds::holding(MemberNumber number) const {
     for (const Deposit& deposit : outcome.deposits) ++holding.applied[deposit.by];
   }
   const bool in_flight = std::ranges::any_of(process.joined, [](const auto& one) { return !one.second.empty(); });
+  if (averages() && defect(Defect::averaged_counts_untaken)) {
+    for (const auto& [round, places] : process.heard) {
+      for (const auto& [place, joined] : places) {
+        for (const Deposit& deposit : joined.deposits) ++holding.applied[deposit.by];
+      }
+    }
+  }
   holding.pending = in_flight || !process.pending.empty() || process.hand.has_value();
   return holding;
 }
@@ -36,36 +43,63 @@ bool CarriedRounds::is_at_call(MemberNumber number) const {
 
 bool CarriedRounds::may_go(MemberNumber number) const {
   const Process& process = this->process(number);
-  return process.leaves && process.has_begun && process.at != At::idle && !holding(number).pending;
+  // Where models are averaged what is pending is in the average with which the next world begins.
+  return process.leaves && process.has_begun && process.at != At::idle &&
+         (averages() ? !process.hand.has_value() : !holding(number).pending);
 }
 
 void CarriedRounds::enter(MemberNumber number, const View& view) {
   Process& process = change(number);
   Mesh& mesh = meshes_[view.epoch];
+  if (view.epoch <= process.epoch) {
+    violated(text("member ", number, " enters epoch ", view.epoch, " from epoch ", process.epoch));
+  }
   mesh.view = view;
+  if (defect(Defect::members_one_memory)) meshes_[0];
   process.epoch = view.epoch;
   process.place = *view.place_of(number);
-  process.is_stopped = process.has_begun = false;
-  process.heard.clear();
+  process.is_stopped = process.has_begun = process.meets = false;
+  if (!averages() || !defect(Defect::averaged_in_flight_stays)) process.heard.clear();
   process.handed = process.complete();
-  if (view.complete == 0 && view.members[process.place].held == 0) process.has_model = true;
+  if (view.complete == 0 && view.members[process.place].held == 0) {
+    if (!process.has_model) process.weighs = process.is_own = true;
+    process.has_model = true;
+  }
+  if (averages() && process.has_model && process.complete() + 1 < view.complete) {
+    violated(text("member ", number, " lacks the averages from ", process.complete(), " to ", view.complete));
+  }
   mesh.entered.insert(process.place);
   if (!process.has_model) return;
-  counts_.behind += process.complete() < view.complete ? 1 : 0;
-  counts_.far_behind += process.complete() + 1 < view.complete ? 1 : 0;
+  const auto note = [](bool is, bool& noted, std::uint64_t& count) {
+    if (is && !std::exchange(noted, true)) ++count;
+  };
+  note(process.complete() < view.complete, mesh.behind, counts_.behind);
+  note(process.complete() + 1 < view.complete, mesh.far_behind, counts_.far_behind);
+}
+
+/// The world with the memory by which its members hear each other.
+CarriedRounds::Mesh& CarriedRounds::with_links(const Process& process) {
+  return defect(Defect::members_one_memory) ? meshes_[0] : meshes_.at(process.epoch);
 }
 
 bool CarriedRounds::may_begin(MemberNumber number) const {
   const Process& process = this->process(number);
-  if (!process.is_there || process.epoch == 0 || process.has_begun || process.is_stopped || !process.has_model) {
-    return false;
-  }
+  if (!process.is_there || process.epoch == 0 || process.has_begun || !process.has_model) return false;
+  if (process.is_stopped && !defect(Defect::members_begins_stopped)) return false;
   const Mesh& mesh = this->mesh(process);
+  if (averages()) return process.meets && process.complete() > mesh.view.complete;
   return mesh.entered.size() == mesh.view.members.size() && process.complete() >= mesh.view.complete;
 }
 
 void CarriedRounds::begin(MemberNumber number) {
   Process& process = change(number);
+  if (!averages()) go_on(number, process);
+  process.has_begun = true;
+  settle(process);
+}
+
+/// The process goes on in its world with what it has of those before.
+void CarriedRounds::go_on(MemberNumber number, Process& process) {
   Mesh& mesh = meshes_.at(process.epoch);
   const std::uint64_t first = mesh.view.complete;
   if (process.complete() != first) {
@@ -80,18 +114,25 @@ void CarriedRounds::begin(MemberNumber number) {
   if (history.size() < first || !std::equal(process.results.begin(), process.results.end(), history.begin())) {
     violated(text("member ", number, " begins epoch ", process.epoch, " with other results than the others"));
   }
-  process.has_begun = true;
   Deposits front;
   for (const auto& [round, deposits] : process.joined) {
     if (round >= first) front.insert(front.end(), deposits.begin(), deposits.end());
   }
-  counts_.carried += front.empty() ? 0 : 1;
+  if (!front.empty() && !std::exchange(mesh.carried, true)) ++counts_.carried;
   process.pending.insert(process.pending.begin(), front.begin(), front.end());
   process.joined.clear();
-  process.ticket = process.handed = process.joins = process.active = process.arrived = first;
+  process.ticket = process.handed = process.joins = process.active = first;
+  if (averages()) {  // all come to the first round, whatever they were at
+    process.arrived = first;
+    process.at = At::waiting;
+    process.drained = false;
+    process.meets = true;
+    return;
+  }
+  process.arrived = defect(Defect::members_arrive_not_again) ? ~std::uint64_t{0} : first;
+  if (defect(Defect::members_drain_stands)) return;
   process.drained = false;
   if (process.at == At::draining || process.at == At::finished) return_from_call(process);
-  settle(process);
 }
 
 /// What all have is for good once all members of the view have begun.
@@ -108,13 +149,26 @@ void CarriedRounds::settle(const Process& process) {
   for (const auto& [number, count] : applied) pool_.settle(number, count);
 }
 
-void CarriedRounds::decided(PoolChange change) {
+void CarriedRounds::decided(const View& view, PoolChange change) {
+  newest_ = view;
   pool_ = std::move(change.pool);
   dropped_.insert(change.dropped.begin(), change.dropped.end());
+  for (const std::uint64_t batch : change.dropped) {
+    if (const std::uint64_t losses = lost_at(batch); losses < Pool::kMostLosses) {
+      violated(text("batch ", batch, " is dropped, which ", losses, " lost members had drawn last"));
+    }
+  }
+}
+
+/// So many members are lost that have drawn this batch as their last.
+std::uint64_t CarriedRounds::lost_at(std::uint64_t batch) const {
+  return static_cast<std::uint64_t>(std::ranges::count_if(processes_, [&](const auto& one) {
+    return one.second.last_drawn == batch && !newest_.has(one.first) && !newest_.has_departed(one.first);
+  }));
 }
 
 bool CarriedRounds::is_full(std::uint64_t round) const {
-  if (options_.policy == Policy::Kind::full) return true;
+  if (averages() || options_.policy == Policy::Kind::full) return true;
   return options_.full_every > 0 && (round + 1) % options_.full_every == 0;
 }
 
@@ -147,8 +201,10 @@ bool CarriedRounds::may_start(const Process& process) const {
   switch (options_.policy) {
     case Policy::Kind::solo: return wants(process, round);
     case Policy::Kind::majority: return process.place == random_bits(options_.seed, kDrawStream, round) % size;
-    default: return come >= (options_.quorum == 0 ? (size + 1) / 2 : std::min(options_.quorum, size));
+    default: break;
   }
+  const std::size_t of = defect(Defect::members_old_quorum) ? meshes_.at(1).view.members.size() : size;
+  return come >= (options_.quorum == 0 ? (of + 1) / 2 : std::min(options_.quorum, of));
 }
 
 bool CarriedRounds::may_join(const Process& process) const {
@@ -168,6 +224,7 @@ bool CarriedRounds::is_complete(const Process& process) const {
 /// Whether `other` can give `process` what it lacks of the rounds before their world.
 bool CarriedRounds::can_give(const Process& process, const Process& other) const {
   if (!other.is_there || other.is_stopped || !other.has_model || other.epoch != process.epoch) return false;
+  if (averages() && !process.has_model && defect(Defect::averaged_from_one_behind)) return true;
   return process.has_model ? other.complete() > process.complete() : other.complete() >= mesh(process).view.complete;
 }
 
@@ -175,6 +232,7 @@ bool CarriedRounds::can_give(const Process& process, const Process& other) const
 std::uint64_t CarriedRounds::shown_to_all(const Process& process) const {
   std::uint64_t least = process.complete();
   if (defect(Defect::members_published_at_once)) return least;
+  if (defect(Defect::members_published_by_view)) return std::min(least, mesh(process).view.complete);
   for (const PlacedMember& member : mesh(process).view.members) {
     const Process& other = this->process(member.number);
     least = other.epoch == process.epoch && other.has_begun ? std::min(least, other.complete()) : 0;
@@ -194,7 +252,12 @@ void CarriedRounds::add_steps(std::vector<Step>& steps) const {
       if (process.at == At::draining && !process.drained && pool_.is_empty())
         steps.push_back({StepKind::drain, number});
     }
-    if (!process.is_stopped) add_engine_steps(number, steps);
+    if (process.is_stopped && averages() && defect(Defect::averaged_takes_when_stopped) && process.meets &&
+        is_complete(process)) {
+      steps.push_back({StepKind::complete, number});
+    }
+    const bool begins_stopped = defect(Defect::members_begins_stopped) && !process.has_begun;
+    if (!process.is_stopped || begins_stopped) add_engine_steps(number, steps);
   }
 }
 
@@ -203,23 +266,29 @@ void CarriedRounds::add_engine_steps(MemberNumber number, std::vector<Step>& ste
   const Mesh& mesh = this->mesh(process);
   const auto& members = mesh.view.members;
   if (!process.has_begun) {
-    const bool lacks = !process.has_model || process.complete() < mesh.view.complete;
-    if (!lacks || mesh.entered.size() < members.size()) return;
-    for (std::size_t place = 0; place < members.size(); ++place) {
+    if (mesh.entered.size() < members.size()) return;
+    const bool is_new = members[process.place].held == kNoModel;
+    const bool lacks = !process.has_model || (process.complete() < mesh.view.complete &&
+                                              !(is_new && averages() && defect(Defect::averaged_from_one_behind)));
+    if (!lacks && averages() && !process.meets) steps.push_back({StepKind::meet, number});
+    if (!lacks && !process.meets) return;
+    for (std::size_t place = 0; lacks && place < members.size(); ++place) {
       if (!can_give(process, this->process(members[place].number))) continue;
       steps.push_back({StepKind::fetch, number, place});
       break;  // which of them gives makes no difference
     }
-    return;
+    if (lacks) return;
   }
   if (process.at != At::finished) {
     if (may_start(process)) steps.push_back({StepKind::start, number});
     if (may_join(process)) steps.push_back({StepKind::join, number});
   }
-  if (is_complete(process)) steps.push_back({StepKind::complete, number});
+  const bool takes = !averages() || process.at == At::waiting || process.at == At::draining;
+  if (takes && is_complete(process)) steps.push_back({StepKind::complete, number});
+  const auto& links = defect(Defect::members_one_memory) ? meshes_.at(0).links : mesh.links;
   for (std::size_t place = 0; place < members.size(); ++place) {
-    const auto link = mesh.links.find({place, process.place});
-    if (link != mesh.links.end() && !link->second.empty()) steps.push_back({StepKind::hear, number, place});
+    const auto link = links.find({place, process.place});
+    if (link != links.end() && !link->second.empty()) steps.push_back({StepKind::hear, number, place});
   }
   if (options_.publishes && shown_to_all(process) > published_.size()) steps.push_back({StepKind::publish, number});
 }
@@ -233,6 +302,7 @@ void CarriedRounds::take(const Step& step) {
     case StepKind::start: process.active = process.complete() + 1; return;
     case StepKind::join: return join(process);
     case StepKind::complete: return complete(step.number, process);
+    case StepKind::meet: return go_on(step.number, process);
     case StepKind::publish: return publish(process);
     case StepKind::take: {
       process.handed = process.complete();
@@ -244,7 +314,7 @@ void CarriedRounds::take(const Step& step) {
       return return_from_call(process);
     }
     case StepKind::hear: {
-      auto& link = meshes_.at(process.epoch).links.at({step.from, process.place});
+      auto& link = with_links(process).links.at({step.from, process.place});
       Joined joined = std::move(link.front());
       link.pop_front();
       process.active = std::max(process.active, joined.round + 1);
@@ -255,11 +325,12 @@ void CarriedRounds::take(const Step& step) {
       const Mesh& mesh = this->mesh(process);
       const Process& holder = this->process(mesh.view.members[step.from].number);
       const std::uint64_t held = process.complete();
+      if (averages()) take_model(step.number, process, holder);
       if (process.has_model) {
         process.results.push_back(holder.results[held]);
       } else {
-        process.results.assign(holder.results.begin(),
-                               holder.results.begin() + static_cast<std::ptrdiff_t>(mesh.view.complete));
+        const std::uint64_t first = std::min(mesh.view.complete, holder.complete());
+        process.results.assign(holder.results.begin(), holder.results.begin() + static_cast<std::ptrdiff_t>(first));
         process.has_model = true;
       }
       process.handed = process.complete();
@@ -275,19 +346,35 @@ void CarriedRounds::return_from_call(Process& process) {
 
 void CarriedRounds::draw_batch(MemberNumber number, Process& process) {
   if (process.leaves) return return_from_call(process);
+  pool_.computed(number, process.computed.size());
   const auto batch = pool_.take(number);
   if (!batch) {
+    process.last_drawn.reset();
     process.at = At::draining;
     process.drained = true;
     return;
   }
   if (!process.computed.insert(*batch).second) violated(text("member ", number, " computes batch ", *batch, " twice"));
-  process.hand = batch;
+  const Mesh& mesh = meshes_.at(process.epoch);
+  if (!process.is_stopped && mesh.batches.contains(*batch))
+    violated(text("batch ", *batch, " is handed out, and in a result"));
+  for (const PlacedMember& member : mesh.view.members) {
+    const Process& other = this->process(member.number);
+    const bool goes_on = newest_.has(member.number) && other.epoch == process.epoch && other.is_there;
+    if (member.number != number && goes_on && other.hand == batch) {
+      violated(text("batch ", *batch, " is handed to member ", number, " while member ", member.number, " has it"));
+    }
+  }
+  if (lost_at(*batch) >= Pool::kMostLosses) {
+    violated(text("batch ", *batch, " is handed out, which ", lost_at(*batch), " lost members had drawn last"));
+  }
+  process.hand = process.last_drawn = batch;
   process.base = process.handed;
   process.at = At::computing;
 }
 
 void CarriedRounds::hand_over(MemberNumber number, Process& process) {
+  if (averages()) process.model = process.model + step_of(*process.hand);
   process.pending.push_back({*std::exchange(process.hand, std::nullopt), number, process.base});
   exchange(process);
 }
@@ -295,6 +382,7 @@ void CarriedRounds::hand_over(MemberNumber number, Process& process) {
 /// Rule 2 of docs/protocol.md. One whose engine has stopped takes what is complete, and waits for the view.
 void CarriedRounds::exchange(Process& process) {
   const std::uint64_t open = process.complete();
+  if (averages() && ++process.steps < options_.average_every && !process.is_stopped) return return_from_call(process);
   process.handed = open;
   process.arrived = open;
   if (process.is_stopped || process.ticket >= open || is_full(open)) {
@@ -307,15 +395,23 @@ void CarriedRounds::exchange(Process& process) {
 }
 
 void CarriedRounds::join(Process& process) {
-  Mesh& mesh = meshes_.at(process.epoch);
-  const Joined joined{process.joins, std::exchange(process.pending, {}), process.drained};
+  const Mesh& mesh = meshes_.at(process.epoch);
+  auto& links = with_links(process).links;
+  Joined joined{.round = process.joins, .deposits = process.pending, .drained = process.drained};
+  if (averages()) {
+    joined.model = process.model;
+    joined.weighs = process.weighs;
+    joined.is_own = process.is_own;
+    check_model(mesh.view.members[process.place].number, process);
+  }
+  process.pending.clear();
   process.joined[joined.round] = joined.deposits;
   process.heard[joined.round][process.place] = joined;
   process.active = std::max(process.active, joined.round + 1);
   ++process.joins;
   for (std::size_t place = 0; place < mesh.view.members.size(); ++place) {
     if (place == process.place) continue;
-    mesh.links[{process.place, place}].push_back(joined);
+    links[{process.place, place}].push_back(joined);
     ++messages_;
   }
 }
@@ -328,8 +424,12 @@ void CarriedRounds::complete(MemberNumber number, Process& process) {
     outcome.deposits.insert(outcome.deposits.end(), joined.deposits.begin(), joined.deposits.end());
     outcome.all_drained &= joined.drained;
   }
+  if (averages()) {
+    process.model = outcome.model = average(process);
+    if (process.is_stopped) return;  // planted
+  }
   for (const Deposit& deposit : outcome.deposits) {
-    if (round > deposit.base + options_.max_lag) {
+    if (!averages() && round > deposit.base + options_.max_lag) {
       violated(text("round ", round, " has batch ", deposit.batch, " of member ", deposit.by, ", of base ",
                     deposit.base, ", later than ", options_.max_lag, " rounds"));
     }
@@ -342,6 +442,7 @@ void CarriedRounds::complete(MemberNumber number, Process& process) {
     violated(text("round ", round, " of member ", number, " is not that of the others"));
   }
   process.results.push_back(std::move(outcome));
+  if (averages()) take_average(number, process);
 }
 
 void CarriedRounds::add_to_history(Mesh& mesh, const Outcome& outcome) {
@@ -375,37 +476,6 @@ void CarriedRounds::check_end(std::uint64_t epoch) {
       violated(text("batch ", batch, " is in no result"));
     }
   }
-}
-
-void CarriedRounds::describe(std::vector<std::int64_t>& words) const {
-  const auto put = [&](auto word) { words.push_back(static_cast<std::int64_t>(word)); };
-  const auto put_all = [&](const Deposits& deposits) {
-    put(-1);
-    for (const Deposit& one : deposits) put(one.batch), put(one.by), put(one.base);
-  };
-  for (const auto& [number, one] : processes_) {
-    put(number), put(one.is_there + 2 * one.is_stopped + 4 * one.has_begun + 8 * one.has_model + 16 * one.leaves);
-    put(one.drained), put(one.at), put(one.epoch), put(one.ticket), put(one.handed), put(one.joins), put(one.active);
-    put(one.arrived), put(one.base), put(one.hand ? static_cast<std::int64_t>(*one.hand) : -1);
-    put_all(one.pending);
-    for (const Outcome& outcome : one.results) put_all(outcome.deposits), put(outcome.all_drained);
-    for (const auto& [round, deposits] : one.joined) put(round), put_all(deposits);
-    for (const auto& [round, places] : one.heard) {
-      for (const auto& [place, joined] : places) put(round), put(place), put(joined.drained), put_all(joined.deposits);
-    }
-    put(-2);
-    for (const std::uint64_t batch : pool_.in_hand(number)) put(batch);
-  }
-  for (const auto& [epoch, mesh] : meshes_) {
-    for (const std::size_t place : mesh.entered) put(place);
-    for (const auto& [places, link] : mesh.links) {
-      for (const Joined& joined : link) {
-        put(places.first), put(places.second), put(joined.round), put(joined.drained), put_all(joined.deposits);
-      }
-    }
-  }
-  for (const std::uint64_t number : pool_.position()) put(number);
-  for (const Outcome& outcome : published_) put_all(outcome.deposits);
 }
 
 }  // namespace stretto

@@ -60,6 +60,11 @@ std::size_t ChangingJob::start_master() {
   return masters_.size() - 1;
 }
 
+void ChangingJob::lose_master(std::size_t master) {
+  masters_[master].is_there = false;
+  ++counts_.masters_lost[masters_[master].master.phase()];
+}
+
 void ChangingJob::pass_time() {
   now_ = now_ + std::chrono::seconds(1);
   for (std::size_t master = 0; master < masters_.size(); ++master) {
@@ -268,7 +273,7 @@ void ChangingJob::commit(Master& master, const MasterAction& action, Answer answ
   }
   Written written = Written::unknown;
   if (answer != Answer::lost_before) written = register_.commit(view);
-  if (written == Written::done) rounds_.decided(*std::move(change));
+  if (written == Written::done) rounds_.decided(view, *std::move(change));
   check_register(register_.read().value());
   master.committed(answer == Answer::known ? written : Written::unknown, view);
 }
@@ -285,7 +290,6 @@ void ChangingJob::check_register(const Registered& now) {
       }
       if (before.has(member.number) && this->member(member.number).is_leaving()) ++counts_.leavers_held_back;
     }
-    if (before.epoch > 0 && view.complete == 0 && before.complete == 0) ++counts_.anew;
   } else if (view != before) {
     violated("the view changes at the end");
   }

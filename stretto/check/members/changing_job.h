@@ -56,7 +56,7 @@ class ChangingJob {
   void stay_excluded() { returns_ = false; }  ///< excluded processes do not come back
   void leave(MemberNumber number);            ///< it is asked to leave
   std::size_t start_master();
-  void lose_master(std::size_t master) { masters_[master].is_there = false; }
+  void lose_master(std::size_t master);
   /// The register's next answers to a master: "unknown", the write made or not.
   enum class Answer : std::uint8_t { known, lost_after, lost_before };
   void answer_next(Answer answer) { answer_ = answer; }
@@ -68,8 +68,6 @@ class ChangingJob {
   const Registered& content() const { return last_; }
   bool has_ended() const { return last_.end != JobEnd::none; }
   std::uint64_t views() const { return last_.view.epoch; }
-  /// Of a master, for what a search has reached.
-  bool is_idle(std::size_t master) const { return masters_[master].wants.empty(); }
 
   /// Nothing more happens: checks that everybody has come to an end.
   void check_end();
@@ -77,7 +75,8 @@ class ChangingJob {
   void describe(std::vector<std::int64_t>& words) const;
 
   struct Counts {
-    std::uint64_t excluded_with_own_rounds = 0, leavers_held_back = 0, departed = 0, holders_lost = 0, anew = 0;
+    std::uint64_t excluded_with_own_rounds = 0, leavers_held_back = 0, departed = 0, holders_lost = 0;
+    std::map<Master::Phase, std::uint64_t> masters_lost;
   };
   const Counts& counts() const { return counts_; }
 

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stretto/base/error.h"
@@ -14,48 +17,41 @@ constexpr std::uint64_t kMembersStream = 0x76696577;
 constexpr int kMostSteps = 40'000;  // for a few ranks; the more there are, the more words each round has
 constexpr int kMostSeconds = 10;    // in a row
 
-/// Indices into kMembersReaches.
-enum class MembersReached {
-  views,
-  behind,
-  far_behind,
-  carried,
-  holders,
-  masters,
-  two_masters,
-  suspected,
-  own_rounds,
-  left,
-  held_back,
-  unknown,
-  full
-};
-
-CarriedOptions draw_carried(Random& random) {
+CarriedOptions draw_carried(Random& random, bool averages) {
   constexpr Policy::Kind kKinds[] = {Policy::Kind::quorum, Policy::Kind::quorum, Policy::Kind::solo,
                                      Policy::Kind::majority, Policy::Kind::full};
-  return {.batches = static_cast<std::uint64_t>(random.between(3, 24)),
-          .max_lag = static_cast<std::uint64_t>(random.between(1, 3)),
-          .policy = kKinds[random.below(std::size(kKinds))],
-          .quorum = random.chance(0.5) ? 0 : random.below(4) + 1,
-          .full_every = random.chance(0.5) ? 0 : random.below(4) + 2,
-          .seed = random.bits(),
-          .publishes = random.chance(0.5)};
+  CarriedOptions options{.batches = static_cast<std::uint64_t>(random.between(3, 24)),
+                         .max_lag = static_cast<std::uint64_t>(random.between(1, 3)),
+                         .policy = kKinds[random.below(std::size(kKinds))],
+                         .quorum = random.chance(0.5) ? 0 : random.below(4) + 1,
+                         .full_every = random.chance(0.5) ? 0 : random.below(4) + 2,
+                         .seed = random.bits(),
+                         .publishes = random.chance(0.5)};
+  if (averages) options.average_every = random.below(4) + 1;
+  return options;
 }
 
 /// A job with faults, by random steps.
 class MembersJob {
  public:
-  MembersJob(std::uint64_t seed, const JobLimits& limits, JobFinding& finding)
+  MembersJob(std::uint64_t seed, const JobLimits& limits, JobFinding& finding, bool averages)
       : random_(seed, kMembersStream),
+        reaches_(averages ? std::span<const Situation>(kAveragedReaches) : kMembersReaches),
         finding_(finding),
         ranks_(limits.ranks > 0 ? limits.ranks : static_cast<int>(random_.between(1, 5))),
-        carried_(draw_carried(random_)),
+        carried_(draw_carried(random_, averages)),
         job_({.least = 1, .most = static_cast<std::size_t>(ranks_) + random_.below(3)}, carried_) {
     for (int rank = 0; rank < ranks_; ++rank) job_.come();
     job_.start_master();
     finding_.job = text(ranks_, " ranks, ", carried_.batches, " batches, max_lag ", carried_.max_lag, ", policy ",
-                        static_cast<int>(carried_.policy), ':', carried_.quorum, ", full every ", carried_.full_every);
+                        static_cast<int>(carried_.policy), ':', carried_.quorum, ", full every ", carried_.full_every,
+                        carried_.average_every > 0 ? text(", averages every ", carried_.average_every, " steps") : "");
+    if (random_.chance(0.2)) {
+      deadly_ = random_.below(carried_.batches);
+      finding_.job += text(", batch ", *deadly_, " ends its members");
+    }
+    losses_as_worlds_begin_ = random_.chance(averages ? 0.6 : 0.3) ? 4 : 0;
+    hears_late_ = random_.chance(0.3);
     faults_ = static_cast<int>(random_.below(13));
     chance_ = 1.0 / static_cast<double>(random_.log_uniform(4, 200));
     for (int kind = 0; kind < kKinds; ++kind) weights_[kind] = random_.chance(0.2) ? 0.03 : 1;
@@ -82,6 +78,8 @@ class MembersJob {
       seconds = 0;
       if (steps_ > kMostSteps * (1 + ranks_ * ranks_ / 50)) return end(text("still going on after ", steps_, " steps"));
       take(steps);
+      if (deadly_) end_by_batch();
+      if (losses_as_worlds_begin_ > 0) lose_as_world_begins();
     }
     if (job_.wrong().empty()) job_.check_end();
     end(job_.wrong());
@@ -91,8 +89,9 @@ class MembersJob {
   using Step = ChangingJob::Step;
   static constexpr int kKinds = 8;
 
-  void reach(MembersReached what, std::uint64_t times = 1) {
-    finding_.reached[static_cast<std::size_t>(what)] += times;
+  void reach(std::string_view what, std::uint64_t times = 1) {
+    const auto found = std::ranges::find(reaches_, what, &Situation::name);
+    if (found != reaches_.end()) finding_.reached[static_cast<std::size_t>(found - reaches_.begin())] += times;
   }
   void note(const std::string& fault) { finding_.job += text("; ", steps_, ": ", fault); }
 
@@ -109,15 +108,43 @@ class MembersJob {
       double weight = weights_[static_cast<std::size_t>(step.kind)];
       if (step.number == slow_ && step.kind != Step::Kind::write) weight *= 0.1;
       if (is_on_slow_link(step)) weight *= 0.01;
+      const bool hears = step.kind == Step::Kind::hear || step.kind == Step::Kind::say;
+      if (hears && deaf_ == step.number) weight *= 0.003;
       if (weight < 1 && !random_.chance(weight)) continue;
       if (step.kind == Step::Kind::write && faults_ > 0 && random_.chance(0.03)) {
         const bool made = random_.chance(0.5);
         job_.answer_next(made ? ChangingJob::Answer::lost_after : ChangingJob::Answer::lost_before);
-        reach(MembersReached::unknown);
+        reach("answers of the register lost");
         note(made ? "a write is made, and its answer lost" : "a question to the register is lost");
       }
       return job_.take(step);
     }
+  }
+
+  /// Where somebody lacks rounds in a world that has not begun, the one that holds them is lost, or taken for lost, or
+  /// another one, which stops all once more.
+  void lose_as_world_begins() {
+    const View& view = job_.content().view;
+    const std::vector<MemberNumber> living = job_.living();
+    const auto lacks = [&](MemberNumber number) { return job_.rounds().lacks_rounds(number, view); };
+    if (living.size() < 2 || std::ranges::none_of(living, lacks) || !random_.chance(0.1)) return;
+    const MemberNumber number = living[random_.below(living.size())];
+    if (lacks(number) || !view.has(number)) return;
+    --losses_as_worlds_begin_;
+    const bool ends = random_.chance(0.5);
+    note(text("member ", number, ends ? " ends" : " is believed to have ended", " as epoch ", view.epoch, " begins"));
+    ends ? job_.lose(number) : job_.suspect(number);
+  }
+
+  /// A batch may be what ends the processes that compute it. Others take their places.
+  void end_by_batch() {
+    const std::vector<MemberNumber> living = job_.living();
+    const auto computes = [&](MemberNumber number) { return job_.rounds().computing(number) == deadly_; };
+    const auto found = std::ranges::find_if(living, computes);
+    if (found == living.end() || living.size() < 2 || !random_.chance(0.3)) return;
+    note(text("member ", *found, " ends by batch ", *deadly_, ", member ", job_.come(), " comes"));
+    reach("batches that end their members");
+    job_.lose(*found);
   }
 
   void begin_fault() {
@@ -140,7 +167,8 @@ class MembersJob {
         if (living.size() < 2) return;
         const MemberNumber number = draw();
         note(text("member ", number, " is believed to have ended"));
-        reach(MembersReached::suspected);
+        if (hears_late_) deaf_ = number;
+        reach("members suspected");
         return job_.suspect(number);
       }
       case 3: {
@@ -158,12 +186,11 @@ class MembersJob {
         if (masters.empty()) return start_master();
         const std::size_t master = masters[random_.below(masters.size())];
         note(text("master ", master, " ends"));
-        reach(MembersReached::masters);
         return job_.lose_master(master);
       }
       default:
         if (job_.living_masters().size() < 2) start_master();
-        if (job_.living_masters().size() == 2) reach(MembersReached::two_masters);
+        if (job_.living_masters().size() == 2) reach("two masters");
     }
   }
   /// Those that leave are not let go before somebody stays.
@@ -182,24 +209,43 @@ class MembersJob {
     const CarriedRounds& rounds = job_.rounds();
     finding_.rounds = rounds.rounds() + job_.views();
     finding_.messages = rounds.messages();
-    reach(MembersReached::views, job_.views());
-    reach(MembersReached::behind, rounds.counts().behind);
-    reach(MembersReached::far_behind, rounds.counts().far_behind);
-    reach(MembersReached::carried, rounds.counts().carried);
-    reach(MembersReached::holders, job_.counts().holders_lost);
-    reach(MembersReached::own_rounds, job_.counts().excluded_with_own_rounds);
-    reach(MembersReached::left, job_.counts().departed);
-    reach(MembersReached::held_back, job_.counts().leavers_held_back);
-    if (carried_.full_every > 0) reach(MembersReached::full);
+    reach("views", job_.views());
+    reach("changes", job_.views() - std::min<std::uint64_t>(job_.views(), 1));
+    reach("views with a member behind", rounds.counts().behind);
+    reach("views with a member behind by two rounds or more", rounds.counts().far_behind);
+    reach("views to which deposits were carried", rounds.counts().carried);
+    reach("holders lost before all had begun", job_.counts().holders_lost);
+    reach("batches dropped", rounds.num_dropped());
+    const auto lost = [&](Master::Phase phase) {
+      const auto found = job_.counts().masters_lost.find(phase);
+      return found == job_.counts().masters_lost.end() ? 0 : found->second;
+    };
+    reach("masters lost while they read", lost(Master::Phase::reading));
+    reach("masters lost while the register is away", lost(Master::Phase::away));
+    reach("masters lost while they watch", lost(Master::Phase::watching));
+    reach("masters lost while members stop", lost(Master::Phase::freezing));
+    reach("masters lost while they write", lost(Master::Phase::writing));
+    reach("excluded members with rounds of their own", job_.counts().excluded_with_own_rounds);
+    reach("members that left", job_.counts().departed);
+    reach("leavers held back", job_.counts().leavers_held_back);
+    reach("models learned by those that come", rounds.counts().learned);
+    reach("models taken over by those behind", rounds.counts().taken_over);
+    reach("averages after several own steps", rounds.counts().own_steps);
+    if (carried_.full_every > 0) reach("jobs with full rounds");
     if (!wrong.empty()) finding_.violated(wrong);
   }
 
   Random random_;
+  const std::span<const Situation> reaches_;
   JobFinding& finding_;
   const int ranks_;
   const CarriedOptions carried_;
   ChangingJob job_;
   int faults_ = 0, steps_ = 0;
+  std::optional<std::uint64_t> deadly_;  // a batch
+  int losses_as_worlds_begin_ = 0;       // that are left
+  bool hears_late_ = false;              // who is believed to have ended
+  std::optional<MemberNumber> deaf_;     // the last of them
   double chance_ = 0;
   double weights_[kKinds] = {};
   std::uint64_t slow_;                 // a member
@@ -209,7 +255,11 @@ class MembersJob {
 }  // namespace
 
 void run_members_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
-  MembersJob(seed, limits, finding).run();
+  MembersJob(seed, limits, finding, false).run();
+}
+
+void run_averaged_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding) {
+  MembersJob(seed, limits, finding, true).run();
 }
 
 }  // namespace stretto

@@ -67,6 +67,15 @@ struct MasterAction {
 /// A change costs 2 messages to each member and its answer, and one write to the register.
 class Master {
  public:
+  enum class Phase : std::uint8_t {
+    reading,   ///< the register
+    away,      ///< the register does not answer
+    watching,  ///< nothing is to be changed
+    freezing,  ///< the members stop, and say what they hold
+    writing,   ///< to the register
+    over,      ///< the job
+  };
+
   /// The master begins by reading the register. `now`: of the clock of tick().
   Master(MasterOptions options, TimePoint now);
 
@@ -96,6 +105,7 @@ class Master {
   std::vector<MasterAction> take_actions() { return std::exchange(actions_, {}); }
   /// The register as far as it is known here; nothing: it has not been read yet.
   const std::optional<Registered>& known() const { return known_; }
+  Phase phase() const { return phase_; }
   /// Whether the world of the newest view has begun for all of its members.
   bool has_begun() const { return known_ && view().epoch > 0 && all_of_view(begun_); }
   /// Processes that have come and are no members, the lowest number first.
@@ -107,15 +117,6 @@ class Master {
   void describe(std::vector<std::int64_t>& words) const;
 
  private:
-  enum class Phase : std::uint8_t {
-    reading,   // the register
-    away,      // the register does not answer
-    watching,  // nothing is to be changed
-    freezing,  // the members stop, and say what they hold
-    writing,   // to the register
-    over,      // the job
-  };
-
   const View& view() const { return known_->view; }
   void act(MasterAction action) { actions_.push_back(std::move(action)); }
   void step();

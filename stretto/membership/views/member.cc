@@ -32,6 +32,10 @@ void Member::tell(const Registered& content) {
   const View& view = content.view;
   if (view.epoch < view_.epoch || (told_ && view.epoch < told_->epoch)) return;
   const bool was_in = view_.epoch > 0 || told_.has_value();
+  if (content.end == JobEnd::done && defect(Defect::members_end_for_all)) {
+    standing_ = Standing::finished;
+    return;
+  }
   hear_of_view(view);
   if (standing_ != Standing::present || content.end == JobEnd::none) return;
   if (content.end == JobEnd::given_up) {
@@ -65,7 +69,7 @@ const View& Member::enter() {
 }
 
 bool Member::begin() {
-  if (is_frozen() || view_.epoch == 0) return false;
+  if ((is_frozen() && !defect(Defect::members_begins_stopped)) || view_.epoch == 0) return false;
   has_begun_ = true;
   return true;
 }

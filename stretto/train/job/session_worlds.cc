@@ -6,6 +6,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/membership/changes.h"
+#include "stretto/membership/views/average_weights.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/recipes/full_rounds.h"
 
@@ -27,15 +28,11 @@ MeetingOptions meeting_options(const SessionOptions& options) {
   return meeting;
 }
 
-/// By rank, whether its model is in the average at the beginning of the world: where it has `said` that its model
-/// weighs, and has not lacked a round since, which replaces models.
-std::vector<bool> who_weighs(const RecipeInfo& recipe, const View& view, const std::vector<Meeting::Numbers>& said) {
-  std::vector<bool> weigh;
-  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
-    const bool is_own = recipe.keeps_models || view.members[rank].held == static_cast<RoundsHeld>(view.complete);
-    weigh.push_back(is_own && said[rank][1] != 0);
-  }
-  return weigh;
+/// By rank, whether it has said that its model is its own.
+std::vector<bool> whose_are_own(const std::vector<Meeting::Numbers>& said) {
+  std::vector<bool> own;
+  for (const Meeting::Numbers& numbers : said) own.push_back(numbers[1] != 0);
+  return own;
 }
 
 }  // namespace
@@ -78,7 +75,7 @@ bool Session::begin_in_world() {
     end_meetings(said);
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
                   " rounds in a world after ", before);
-    if (averages()) average(who_weighs(*options_.recipe, changes().view(), said));
+    if (averages()) average(who_weighs(changes().view(), whose_are_own(said), options_.recipe->keeps_models));
     if (!of_this_world_) {
       next = make_recipe(world());
       // Deposits put into a world that was left before it began are in its first round, where that counts.
