@@ -30,11 +30,11 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def job(tmp_path: pathlib.Path, members: int) -> Iterator[tuple[str, Callable[[str], subprocess.Popen[str]]]]:
+def job(tmp_path: pathlib.Path, members: int, epochs: int = EPOCHS) -> Iterator[tuple[str, Callable[[str], subprocess.Popen[str]]]]:
     """A job to which all come from elsewhere; the address of its master, and how a rank of counted.py is started."""
     running: list[subprocess.Popen[str]] = []
     environment = {**os.environ, "STRETTO_TOKEN": f"of {tmp_path}"}
-    program = [sys.executable, str(COUNTED), "eager-quorum", str(EPOCHS), "0", "1", str(members)]
+    program = [sys.executable, str(COUNTED), "eager-quorum", str(epochs), "0", "1", str(members)]
 
     def start(*command: str, **more: str) -> subprocess.Popen[str]:
         variables = {**environment, **more}
@@ -42,7 +42,7 @@ def job(tmp_path: pathlib.Path, members: int) -> Iterator[tuple[str, Callable[[s
         running.append(subprocess.Popen(command, env=variables, **pipes))  # type: ignore[call-overload]
         return running[-1]
 
-    master = start(*STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", "0", "--", *program)
+    master = start(*STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", "127.0.0.1:0", "--", *program)
     assert master.stderr is not None
     said = re.search(r"stretto join (\S+)", master.stderr.readline())
     assert said
@@ -86,13 +86,14 @@ def rank_of(launcher: subprocess.Popen[str]) -> int:
 
 
 def test_ranks_come_one_after_the_other_and_one_is_sent_away(tmp_path: pathlib.Path) -> None:
-    with job(tmp_path, members=3) as (address, start_rank):
+    epochs = 15
+    with job(tmp_path, members=4, epochs=epochs) as (address, start_rank):  # so steps stay slow
         ranks = [start_rank("join")]
         wait_until(lambda: members_at(address, tmp_path) == [0])
         ranks += [start_rank("join"), start_rank("join")]
         wait_until(lambda: members_at(address, tmp_path) == [0, 1, 2])
         ranks[1].send_signal(signal.SIGTERM)
-        members = assert_counted_once(lines_of(ranks), EPOCHS)
+        members = assert_counted_once(lines_of(ranks), epochs)
         assert len(members) == 2  # which one leaves is not known: numbers are given as they come
 
 
@@ -101,7 +102,6 @@ def test_each_rank_has_a_torchrun_of_its_own(tmp_path: pathlib.Path) -> None:
         ranks = [start_rank("torchrun"), start_rank("torchrun")]
         wait_until(lambda: members_at(address, tmp_path) == [0, 1])
         os.kill(rank_of(ranks[1]), signal.SIGKILL)  # torchrun starts another one, which comes in
-        wait_until(lambda: 2 in members_at(address, tmp_path))
         members = assert_counted_once(lines_of(ranks), EPOCHS)
         assert 2 in members and len(members) == 2
 
