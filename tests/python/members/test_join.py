@@ -30,7 +30,9 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def job(tmp_path: pathlib.Path, members: int, epochs: int = EPOCHS) -> Iterator[tuple[str, Callable[[str], subprocess.Popen[str]]]]:
+def job(
+    tmp_path: pathlib.Path, members: int, epochs: int = EPOCHS
+) -> Iterator[tuple[str, Callable[[str], subprocess.Popen[str]]]]:
     """A job to which all come from elsewhere; the address of its master, and how a rank of counted.py is started."""
     running: list[subprocess.Popen[str]] = []
     environment = {**os.environ, "STRETTO_TOKEN": f"of {tmp_path}"}
