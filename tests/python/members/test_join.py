@@ -101,7 +101,9 @@ def test_ranks_come_one_after_the_other_and_one_is_sent_away(tmp_path: pathlib.P
 
 def test_each_rank_has_a_torchrun_of_its_own(tmp_path: pathlib.Path) -> None:
     with job(tmp_path, members=3) as (address, start_rank):
-        ranks = [start_rank("torchrun"), start_rank("torchrun")]
+        ranks = [start_rank("torchrun")]
+        wait_until(lambda: members_at(address, tmp_path) == [0])  # it has the model, and stays
+        ranks.append(start_rank("torchrun"))
         wait_until(lambda: members_at(address, tmp_path) == [0, 1])
         os.kill(rank_of(ranks[1]), signal.SIGKILL)  # torchrun starts another one, which comes in
         members = assert_counted_once(lines_of(ranks), EPOCHS)
