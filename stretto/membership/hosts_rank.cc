@@ -66,40 +66,52 @@ class ToldCounter final : public SharedCounter {
   ControlCounter all_;
 };
 
+/// The links of a rank to the others of its world, and the memory of its host.
+struct LinksOfRank {
+  LinksOfRank(std::unique_ptr<NetworkThread> of_process, Roster met, JobMemory of_host, int rank)
+      : network(std::move(of_process)),
+        roster(std::move(met)),
+        memory(std::move(of_host)),
+        place(roster.members.place_of(rank)),
+        carrier(*network, *roster.door, {.from = rank, .ranks = roster.members.size()}, roster.token, roster.addresses,
+                Doorbell(memory.doorbell(place), true)),
+        transport(memory, rank, roster.members, carrier) {}
+  /// The rank says goodbye: nothing is sent any more.
+  void leave() {
+    carrier.leave();
+    memory.leave(place);
+  }
+
+  const std::unique_ptr<NetworkThread> network;
+  Roster roster;
+  JobMemory memory;
+  const int place;  // on its host
+  TcpCarrier carrier;
+  HostsTransport transport;
+};
+
 /// A rank in one world of a job whose members change, which is on several hosts.
 class RankOfWorld final : public PartOfJob {
  public:
   RankOfWorld(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, int rank)
-      : network_(std::move(network)),
-        roster_(std::move(roster)),
-        memory_(std::move(memory)),
-        place_(roster_.members.place_of(rank)),
-        carrier_(*network_, *roster_.door, {.from = rank, .ranks = roster_.members.size()}, roster_.token,
-                 roster_.addresses, Doorbell(memory_.doorbell(place_), true)),
-        transport_(memory_, rank, roster_.members, carrier_),
-        told_(memory_.counter(kRanksThatTold)),
-        context_(std::in_place, transport_, clock_) {}
+      : links_(std::move(network), std::move(roster), std::move(memory), rank),
+        told_(links_.memory.counter(kRanksThatTold)),
+        context_(std::in_place, links_.transport, clock_) {}
   ~RankOfWorld() override {
-    if (!left_) memory_.mark_lost(place_, kFailed);
+    if (!left_) links_.memory.mark_lost(links_.place, kFailed);
   }
 
   RankContext& context() override { return *context_; }
   void tell(const RankMessage& why) override { tell_why(why, told_); }
   JobResult leave(Duration) override {
     context_.reset();  // its helper thread ends
-    carrier_.leave();
-    memory_.leave(place_);
+    links_.leave();
     left_ = true;
     return {};
   }
 
  private:
-  const std::unique_ptr<NetworkThread> network_;
-  Roster roster_;
-  JobMemory memory_;  // of this host
-  const int place_;
-  TcpCarrier carrier_;
-  HostsTransport transport_;
+  LinksOfRank links_;
   MemoryCounter told_;
   const SteadyClock clock_;
   std::optional<RankOverTransport> context_;
@@ -113,22 +125,17 @@ class RankAcrossHosts final : public PartOfJob {
                   Duration liveness)
       : rank_(options.rank),
         look_(options.look),
-        network_(std::move(network)),
-        roster_(std::move(roster)),
-        memory_(std::move(memory)),
-        place_(roster_.members.place_of(rank_)),
-        carrier_(*network_, *roster_.door, {.from = rank_, .ranks = options.ranks}, roster_.token, roster_.addresses,
-                 Doorbell(memory_.doorbell(place_), true)),
-        transport_(memory_, rank_, roster_.members, carrier_),
-        told_(memory_, *roster_.control),
-        news_(memory_.extra(), options.ranks),
-        context_(std::in_place, memory_, transport_, *roster_.control, news_,
+        links_(std::move(network), std::move(roster), std::move(memory), rank_),
+        told_(links_.memory, *links_.roster.control),
+        news_(links_.memory.extra(), options.ranks),
+        context_(std::in_place, links_.memory, links_.transport, *links_.roster.control, news_,
                  [this](const RankMessage& message) { said_.hear(message); }),
-        speaker_(*network_, roster_, memory_, news_, rank_, liveness, [this](const Error& why) { lose(why); }) {}
+        speaker_(*links_.network, links_.roster, links_.memory, news_, rank_, liveness,
+                 [this](const Error& why) { lose(why); }) {}
   ~RankAcrossHosts() override {
     if (left_) return;
-    if (said_.complaint) memory_.say_why(place_, said_.complaint->text);
-    memory_.mark_lost(place_, kFailed);
+    if (said_.complaint) links_.memory.say_why(links_.place, said_.complaint->text);
+    links_.memory.mark_lost(links_.place, kFailed);
     speaker_.leave();
   }
 
@@ -139,19 +146,14 @@ class RankAcrossHosts final : public PartOfJob {
  private:
   /// A rank of another host is lost. The network's thread.
   void lose(const Error& why) {
-    carrier_.lose(why.rank, why);
-    roster_.control->end(why);
-    if (roster_.server) roster_.server->lose(why.rank);
+    links_.carrier.lose(why.rank, why);
+    links_.roster.control->end(why);
+    if (links_.roster.server) links_.roster.server->lose(why.rank);
   }
 
   const int rank_;
   const std::function<void()> look_;
-  const std::unique_ptr<NetworkThread> network_;
-  Roster roster_;
-  JobMemory memory_;  // of this host
-  const int place_;
-  TcpCarrier carrier_;
-  HostsTransport transport_;
+  LinksOfRank links_;
   ToldCounter told_;
   HostNews news_;
   std::optional<HostsRankContext> context_;
@@ -160,20 +162,19 @@ class RankAcrossHosts final : public PartOfJob {
 };
 
 JobResult RankAcrossHosts::leave(Duration limit) {
-  const int ranks = roster_.members.size();
+  const int ranks = links_.roster.members.size();
   JobResult result;
   result.exit_status.assign(static_cast<std::size_t>(ranks), 0);
   result.reports.resize(static_cast<std::size_t>(ranks));
   context_.reset();  // its helper thread ends
-  carrier_.leave();
-  memory_.leave(place_);
-  roster_.control->report(said_.report);
+  links_.leave();
+  links_.roster.control->report(said_.report);
   speaker_.leave();
-  roster_.control->leave();
+  links_.roster.control->leave();
   left_ = true;
-  if (roster_.server == nullptr) return result;
-  const auto goodbyes = roster_.server->wait_for_goodbyes(limit, look_);
-  result.reports = roster_.server->reports();
+  if (links_.roster.server == nullptr) return result;
+  const auto goodbyes = links_.roster.server->wait_for_goodbyes(limit, look_);
+  result.reports = links_.roster.server->reports();
   for (int rank = 1; rank < ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
     if (!goodbyes[at]) result.exit_status[at] = 1;
