@@ -66,12 +66,31 @@ void Master::learn(const Registered& content) {
     waiting_since_.clear();
   }
   known_ = content;
+  members_.clear();
+  for (const PlacedMember& member : view().members) members_.push_back(member.number);
+  std::ranges::sort(members_);
   phase_ = content.end != JobEnd::none ? Phase::over : asked_.empty() ? Phase::watching : Phase::freezing;
-  if (news) tell_all();
+  if (news) {
+    tell_all();
+    forget_past();
+  }
   // It may have been read too early, or it has lost views.
   if (heard_of_ <= view().epoch || phase_ == Phase::over) return;
   why_away_ = text("a member is in epoch ", heard_of_, ", the register in epoch ", view().epoch);
   be_away();
+}
+
+/// Whether the process was a member, or too late to become one: it has nothing to say any more.
+bool Master::is_past(MemberNumber number) const {
+  return !is_member(number) && !view().may_come_in(number);
+}
+
+/// Else all that have ever come would be looked through at every word. One that is still there hears how it stands when
+/// it says hello again.
+void Master::forget_past() {
+  const auto forget = [this](auto& said) { std::erase_if(said, [this](const auto& of) { return is_past(of.first); }); };
+  forget(present_), forget(begun_), forget(done_), forget(stopped_);
+  for (auto* numbers : {&lost_, &leaving_}) std::erase_if(*numbers, [this](auto number) { return is_past(number); });
 }
 
 void Master::tell_all() {
@@ -114,10 +133,9 @@ void Master::hello(const HelloWords& words) {
     stopped_[words.number] = std::max(stopped_[words.number], *words.stopped);
   }
   // A learner whose connection alone had ended is back; a member's loss stands, since others may have acted on it.
-  if (!known_ || !view().has(words.number)) lost_.erase(words.number);
+  if (!known_ || !is_member(words.number)) lost_.erase(words.number);
   if (!known_) return;
-  const bool is_past = !view().has(words.number) && !view().may_come_in(words.number);
-  if (phase_ == Phase::over || is_past || (view().has(words.number) && words.epoch < view().epoch)) {
+  if (phase_ == Phase::over || is_past(words.number) || (is_member(words.number) && words.epoch < view().epoch)) {
     act({.kind = Do::tell, .to = words.number, .content = *known_});
   }
   if (asked_.contains(words.number) && words.epoch <= view().epoch)
@@ -252,7 +270,7 @@ std::vector<MemberNumber> Master::survivors() const {
 std::vector<MemberNumber> Master::learners() const {
   std::vector<MemberNumber> numbers;
   for (const auto& [number, words] : present_) {
-    if (!view().has(number) && view().may_come_in(number) && !lost_.contains(number)) numbers.push_back(number);
+    if (!is_member(number) && view().may_come_in(number) && !lost_.contains(number)) numbers.push_back(number);
   }
   return numbers;
 }
@@ -317,7 +335,7 @@ bool Master::is_reason() const {
   if (survivors().size() < view().members.size()) return true;
   // A member has stopped for good: where the master that wanted it is gone, this one has to decide.
   for (const auto& [number, epoch] : stopped_) {
-    if (epoch >= view().epoch && view().has(number)) return true;
+    if (epoch >= view().epoch && is_member(number)) return true;
   }
   if (!all_of_view(begun_) && !defect(Defect::members_before_begun)) return false;
   return has_gathered() || may_let_go() || ends_by_leaving();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -118,6 +119,9 @@ class Master {
 
  private:
   const View& view() const { return known_->view; }
+  bool is_member(MemberNumber number) const { return std::ranges::binary_search(members_, number); }
+  bool is_past(MemberNumber number) const;
+  void forget_past();
   void act(MasterAction action) { actions_.push_back(std::move(action)); }
   void step();
   void hear_of(std::uint64_t epoch);
@@ -146,6 +150,7 @@ class Master {
   Phase phase_ = Phase::reading;
   TimePoint now_;
   std::optional<Registered> known_;
+  std::vector<MemberNumber> members_;  // of the known view, ascending
   std::vector<MasterAction> actions_;
 
   std::map<MemberNumber, HelloWords> present_;  // all that have come
