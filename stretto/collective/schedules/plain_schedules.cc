@@ -16,20 +16,30 @@ Schedule complete_after(ScheduleBuilder& b, const std::vector<OpId>& ops) {
 
 }  // namespace
 
-Schedule broadcast_schedule(int rank, int ranks, int root, DataType type, std::uint64_t count) {
+Schedule broadcast_schedule(int rank, int ranks, int root, DataType type, std::uint64_t count, std::uint64_t piece) {
   ScheduleBuilder b("broadcast", rank, ranks);
   if (root < 0 || root >= ranks) {
     throw UsageError(text("broadcast from rank ", root, "; expected a rank from 0 to ", ranks - 1));
   }
   const BufferId data = b.buffer("data", type, count);
   const BinomialTree tree = binomial_tree(rank, ranks, root);
-  std::vector<OpId> ops;
-  OpId here = kNoOp;
-  if (tree.parent >= 0) {
-    here = b.recv(tree.parent, 0, b.whole(data), {});
-    ops.push_back(here);
-  }
-  for (const int child : tree.children) ops.push_back(b.send(child, 0, b.whole(data), {here}));
+  std::vector<OpId> ops, sent(tree.children.size(), kNoOp);
+  int channel = 0;
+  std::uint64_t done = 0;
+  do {
+    const Slice slice{data, done, piece == 0 ? count : std::min(piece, count - done)};
+    OpId here = kNoOp;
+    if (tree.parent >= 0) {
+      here = b.recv(tree.parent, channel, slice, {});
+      ops.push_back(here);
+    }
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      sent[i] = b.send(tree.children[i], channel, slice, {here, sent[i]});
+      ops.push_back(sent[i]);
+    }
+    ++channel;
+    done += slice.count;
+  } while (done < count);
   return complete_after(b, ops);
 }
 

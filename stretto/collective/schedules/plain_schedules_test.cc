@@ -25,10 +25,12 @@ class PlainSchedules : public ::testing::TestWithParam<int> {
   }
 };
 
-TEST_P(PlainSchedules, BroadcastFromAnyRoot) {
+TEST_P(PlainSchedules, BroadcastFromAnyRootInPieces) {
   for (int root = 0; root < ranks(); ++root) {
-    const auto schedules =
-        for_all([&](int rank) { return broadcast_schedule(rank, ranks(), root, DataType::int32, 5); });
+    const int piece = root % 7;  // of 5 elements; 0: of all
+    const auto schedules = for_all([&](int rank) {
+      return broadcast_schedule(rank, ranks(), root, DataType::int32, 5, static_cast<std::uint64_t>(piece));
+    });
     const std::vector<std::int32_t> data{root, 7, -1, 40, root * 3};
     ScheduleExecutor executor(schedules, static_cast<std::uint64_t>(root));
     executor.give(root, 0, &data);
@@ -39,7 +41,8 @@ TEST_P(PlainSchedules, BroadcastFromAnyRoot) {
       EXPECT_EQ(executor.read<std::int32_t>(rank, 0), data) << "rank " << rank << ", root " << root;
       messages += executor.messages_sent(rank);
     }
-    EXPECT_EQ(messages, ranks() - 1);
+    const int pieces = piece == 0 ? 1 : (5 + piece - 1) / piece;
+    EXPECT_EQ(messages, (ranks() - 1) * pieces) << "pieces of " << piece;
   }
 }
 

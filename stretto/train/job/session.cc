@@ -171,6 +171,7 @@ void Session::sum_for(ModelCollectives& sums) {
 
 void Session::begin_step(std::uint64_t samples, Duration waited) {
   require_no_failure("begin_step");
+  if (account_ != nullptr) meeting_->forget_given();
   if (averages()) {
     if (!account_->pending()) since_full_ = {.batches = 0, .samples = 0};
     step_samples_ = samples;

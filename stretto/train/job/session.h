@@ -224,7 +224,13 @@ class Session final : private BatchSource {
   /// Where some ranks of the present world were cut off when others had met or parted, they take over what those have;
   /// and all part. `meetings`: of each.
   void end_meetings(const std::vector<Meeting::Numbers>& meetings);
-  /// This rank gets the model, if it has none, and others may.
+  /// Whether this rank came to the present world without the model.
+  bool lacks_model() const;
+  /// Whether all that have it have ended as many meetings, and none has begun another one.
+  bool nobody_has_met(const std::vector<Meeting::Numbers>& said) const;
+  /// A holder begins to give the ranks without the model all that they lack, while it goes on itself.
+  void give_model();
+  /// This rank waits for that.
   void learn();
   /// A rank gives RoundListener::state() to those that lack it, of which this one may be.
   void give_state(int from, bool mine);

@@ -70,7 +70,11 @@ bool Session::begin_in_world() {
   std::unique_ptr<Recipe> next;
   try {
     const auto said = meeting_->gather(*driver_, {meetings_, weighs_ ? 1u : 0u});
-    learn();
+    // A rank without the model may get it while the others go on, as one that is late. Where models are averaged, or
+    // ranks have met, it has a part in what follows.
+    give_model();
+    const bool is_late = lacks_model() && !averages() && nobody_has_met(said);
+    if (lacks_model() && !is_late) learn();
     averages() ? take_over() : fetch();
     end_meetings(said);
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
@@ -85,6 +89,7 @@ bool Session::begin_in_world() {
       }
     }
     (void)meeting_->gather(*driver_, {});  // nobody exchanges before all have put theirs in
+    if (is_late) learn();
   } catch (const Failure& failure) {
     if (!is_change(failure.error())) throw;
     left_unbegun_ = std::min(left_unbegun_.value_or(before), before);
@@ -118,24 +123,44 @@ void Session::take_what_is_complete() {
   }
 }
 
-void Session::learn() {
-  const View& view = changes().view();
-  const auto learns = [](const PlacedMember& member) { return member.held == kNoModel; };
-  if (std::ranges::none_of(view.members, learns)) return;
-  compare_fingerprints();
-  const bool mine = learns(view.members[static_cast<std::size_t>(rank())]);
-  const int from = holder();
-  meeting_->broadcast_weights(*driver_, from, mine);
-  meeting_->broadcast_optimizer(*driver_, from, mine);
-  const std::string account = meeting_->broadcast_text(
-      *driver_, [this] { return account_->text(); }, from);
-  const std::string beside = meeting_->broadcast_text(
-      *driver_, [this] { return averages() ? account_->last_round() : recipe_->carried_sums()->model_beside(); }, from);
-  if (mine) {
-    if (!averages()) recipe_->carried_sums()->take_over(beside);
-    account_->learned(account, averages() ? beside : std::string());
+bool Session::lacks_model() const {
+  return context_.changes()->view().members[static_cast<std::size_t>(rank())].held == kNoModel;
+}
+
+bool Session::nobody_has_met(const std::vector<Meeting::Numbers>& said) const {
+  const View& view = context_.changes()->view();
+  const std::uint64_t meetings = said[static_cast<std::size_t>(holder())][0];
+  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
+    if (view.members[rank].held != kNoModel && said[rank][0] != meetings) return false;
   }
-  give_state(from, mine);
+  return meetings % 2 == 0;
+}
+
+void Session::give_model() {
+  const View& view = changes().view();
+  std::vector<int> to;
+  for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
+    if (view.members[rank].held == kNoModel) to.push_back(static_cast<int>(rank));
+  }
+  if (to.empty()) return;
+  compare_fingerprints();
+  const std::string account = meeting_->broadcast_text(
+      *driver_, [this] { return account_->text(); }, holder());
+  if (lacks_model()) account_->learns(account);
+  const auto model = [this]() -> std::vector<std::string> {
+    return {meeting_->weights(), replica_.optimizer_state(),
+            averages() ? account_->last_round() : recipe_->carried_sums()->model_beside(), listener_.state()};
+  };
+  meeting_->begin_giving(*driver_, model, holder(), to);
+}
+
+void Session::learn() {
+  const std::vector<std::string> given = meeting_->take_given(*driver_);
+  meeting_->set_weights(given[0]);
+  replica_.set_optimizer_state(given[1]);
+  if (!averages()) recipe_->carried_sums()->take_over(given[2]);
+  account_->learned(averages() ? given[2] : std::string());
+  listener_.take_state(given[3]);
 }
 
 void Session::give_state(int from, bool mine) {

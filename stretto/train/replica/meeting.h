@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stretto/base/function_ref.h"
@@ -50,6 +51,18 @@ class Meeting {
   /// The text that `make` returns on rank `from`, where alone it is called, on all ranks. Where it throws UsageError
   /// there, every rank throws the same.
   std::string broadcast_text(Driver& driver, FunctionRef<std::string()> make, int from = 0);
+  /// Begins to give the texts that `make` returns on rank `from`, where alone it is called, to the ranks `to`. Every rank
+  /// calls this, and none waits for the texts: they go in pieces, which these ranks pass on, whoever drives the engines.
+  /// Where `make` throws UsageError every rank throws the same. At most kNumbers − 2 texts; once a meeting.
+  void begin_giving(Driver& driver, FunctionRef<std::vector<std::string>()> make, int from, const std::vector<int>& to);
+  /// On a rank that they are given to: waits for the texts.
+  std::vector<std::string> take_given(Driver& driver);
+  /// Gives back the memory of those that have left this rank.
+  void forget_given();
+  /// The weights of the replica as a text, and from one.
+  std::string weights() const;
+  void set_weights(std::string_view text);
+
   // Of arrays of bfloat16 and float16 a mean is that of float32 numbers, rounded once.
 
   /// From now on averages are those of these ranks alone, which all ranks get; by rank. Empty: of all.
@@ -97,6 +110,12 @@ class Meeting {
   void take_largest_counts(Driver& driver);
   /// Sets interrupted() while a call runs, and for good where it throws.
   class Call;
+  /// Texts, one behind the other, on their way.
+  struct Given {
+    std::vector<std::uint64_t> lengths;
+    std::vector<std::int32_t> words;
+    std::unique_ptr<ScheduledCollective> collective;
+  };
 
   bool weighs(std::size_t rank) const { return weigh_.empty() || weigh_[rank]; }
   /// Ranks that weigh.
@@ -119,6 +138,7 @@ class Meeting {
   Allgather numbers_;  // made before those that depend on the model, so that ranks whose models differ can still say so
   std::vector<std::unique_ptr<Average>> buffers_, spread_;  // a type each
   std::unique_ptr<Broadcast> broadcast_;                    // while it runs
+  std::unique_ptr<Given> given_;
   // Made when first averaged: several times a model's memory, which many algorithms never need.
   std::vector<std::unique_ptr<Average>> parameters_, optimizer_;
 };

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/train/testing/test_task.h"
@@ -65,6 +69,44 @@ TEST_P(MeetingTest, BroadcastsATextOrWhyThereIsNone) {
       EXPECT_STREQ(error.what(), "there is no text");
     }
     EXPECT_EQ(meeting.broadcast_text(driver, [] { return "and it goes on"; }), "and it goes on");
+  });
+}
+
+/// Those that get the texts take them only once all others have gone on.
+TEST_P(MeetingTest, GivesTextsWhileTheOthersGoOn) {
+  const int from = GetParam() / 2;
+  std::vector<int> to;
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    if (rank != from && rank % 2 == 0) to.push_back(rank);
+  }
+  const std::vector<std::string> texts{std::string(3'000'001, 'w'), "", "the account"};
+  std::atomic<int> gone_on = 0;
+  meet(GetParam(), [&](int rank, Replica&, Meeting& meeting, Driver& driver) {
+    const auto made = [&] {
+      EXPECT_EQ(rank, from);
+      return texts;
+    };
+    meeting.begin_giving(driver, made, from, to);
+    if (std::ranges::find(to, rank) == to.end()) {
+      ++gone_on;
+    } else {
+      while (gone_on.load() < GetParam() - std::ssize(to)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      EXPECT_EQ(meeting.take_given(driver), texts);
+    }
+    EXPECT_EQ(meeting.gather(driver, {})[0][0], 0u);  // until all have what they get
+    meeting.forget_given();
+  });
+}
+
+TEST_P(MeetingTest, SaysToAllWhyNothingIsGiven) {
+  meet(GetParam(), [](int, Replica&, Meeting& meeting, Driver& driver) {
+    const auto refuse = []() -> std::vector<std::string> { throw UsageError("it has no state"); };
+    try {
+      meeting.begin_giving(driver, refuse, 0, {});
+      ADD_FAILURE();
+    } catch (const UsageError& error) {
+      EXPECT_STREQ(error.what(), "it has no state");
+    }
   });
 }
 

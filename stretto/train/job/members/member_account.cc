@@ -106,15 +106,19 @@ std::string MemberAccount::text() const {
   return text;
 }
 
-void MemberAccount::learned(std::string_view text, const std::string& last_round) {
+void MemberAccount::learns(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  last_round_ = last_round;
   std::istringstream words{std::string(text)};
   words >> handed_ >> batches_;
   applied_.clear();
   MemberNumber number = 0;
   std::uint64_t batches = 0;
   while (words >> number >> batches) applied_[number] = batches;
+}
+
+void MemberAccount::learned(const std::string& last_round) {
+  const std::lock_guard lock(mutex_);
+  last_round_ = last_round;
   has_model_ = true;
 }
 

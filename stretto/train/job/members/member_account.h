@@ -37,9 +37,10 @@ class MemberAccount final : public RoundListener {
   void entered();
   /// The rank holds all rounds before that world, and goes on with `rounds` there; null: rounds are not carried.
   void begun(CarriedSums* rounds);
-  /// The rank has taken over the model of a member that holds all rounds before that world, with this text(). Where
-  /// models are averaged, `last_round`: of that member.
-  void learned(std::string_view text, const std::string& last_round);
+  /// The rank is about to take over the model of a member that holds all rounds before that world: that member's text().
+  void learns(std::string_view text);
+  /// It has done so. Where models are averaged, `last_round`: of that member.
+  void learned(const std::string& last_round);
   /// This rank has handed over so many batches.
   void deposited(std::uint64_t batches);
   /// Whether a batch that this rank has handed over is in no round that it has been handed.
@@ -52,7 +53,7 @@ class MemberAccount final : public RoundListener {
   Round handed() const { return handed_; }
   /// Batches in these.
   std::uint64_t batches() const { return batches_; }
-  /// The account of these, for learned().
+  /// The account of these, for learns().
   std::string text() const;
   /// Where models are averaged: the last round that was handed over, for one that lacks it: with_decoded(), without
   /// buckets.
