@@ -9,7 +9,7 @@ struct RestartingJob {
   int members = 1;
   double life = 1;            ///< seconds, the mean of a member's, exponential
   double step = 1;            ///< seconds
-  double restart = 8.1;       ///< seconds: torchrun with four ranks, as measured (docs/lab/elastic.md)
+  double restart = 4.4;       ///< seconds: torchrun with four ranks, as measured (docs/lab/elastic.md)
   double steps_between = 50;  ///< checkpoints, which take no time
 };
 

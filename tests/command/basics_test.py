@@ -276,6 +276,16 @@ class Signals(ProgramTest):
 
 
 class Check(ProgramTest):
+    def test_members_are_three_searches(self):
+        result = stretto("check", "--members", "--seeds", "1..20")
+        self.assert_succeeds(result)
+        for search in ("members", "carried", "averaged"):
+            self.assertRegex(result.stdout, rf"{search}: 20 jobs")
+        self.assertIn("no violation", result.stdout)
+        for other in (("--ordering",), ("--collective", "group")):
+            self.assert_rejected(stretto("check", "--members", *other), "exclude each other")
+        self.assert_rejected(stretto("check", "--members", "--policy", "solo"), "--collective carried")
+
     def test_finds_nothing_and_repeats(self):
         first, second = (stretto("check", "--seeds", "1..40") for _ in range(2))
         self.assert_succeeds(first)

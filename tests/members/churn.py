@@ -1,6 +1,7 @@
 """A job of `stretto run --ranks 2:8` whose members come, leave, are killed, stopped and continued, one change after the other,
 as drawn by a seed: no hang, epochs that rise, exit status 0, and at the end all have applied every batch and have the same
-weights to the bit.
+weights to the bit. How long a change took, until all members had begun without one that went, or with the one that came, start
+of its process included, is printed by kind; not while one is stopped, since all wait for it then.
 
 churn.py STRETTO [--changes N] [--seconds T] [--seed S] [--algorithm A] [--rate R] -- PROGRAM...: that gets the algorithm and a
 number of batches as its last two arguments, R for each second, and takes some milliseconds for each step. At its end a member
@@ -16,6 +17,7 @@ import random
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -47,7 +49,7 @@ class Churn:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="churn-"))
         self.batches = int(arguments.seconds * arguments.rate)
         self.launchers, self.stopped = [], {}
-        self.made = collections.Counter()
+        self.made, self.took = collections.Counter(), collections.defaultdict(list)
         program = [*arguments.program, arguments.algorithm, str(self.batches)]
         self.job = self.start("run", "--ranks", f"{LEAST}:{MOST}", "--here", "4", "--listen", "0", "--", *program)
         self.wait(lambda: ADDRESS.search(self.said(self.job)), "it says where it listens")
@@ -107,7 +109,7 @@ class Churn:
         if kind == "continue":
             os.kill(self.stopped.popitem()[1], signal.SIGCONT)
             return True
-        number = self.random.choice(moving)
+        number, begin = self.random.choice(moving), time.monotonic()
         if kind == "stop":
             self.stopped[number] = processes[number]
             os.kill(processes[number], signal.SIGSTOP)
@@ -121,8 +123,13 @@ class Churn:
         else:
             subprocess.run([self.stretto, "leave", self.address, str(number)], capture_output=True, timeout=WATCHDOG)
         if not self.stopped:  # the view waits for one that is stopped
-            self.wait(lambda: self.job.poll() is not None or (self.look() or job)["epoch"] > job["epoch"], f"{kind} {number}")
+            self.wait(lambda: self.job.poll() is not None or self.has_begun_after(job["epoch"]), f"{kind} {number}")
+            self.took[kind].append(time.monotonic() - begin)
         return True
+
+    def has_begun_after(self, epoch):
+        job = self.look()
+        return job is not None and job["epoch"] > epoch and not job["waits"]
 
     def faults(self):
         """What is wrong at the end."""
@@ -179,6 +186,8 @@ def main():
     took = time.monotonic() - begin
     made = ", ".join(f"{count} {kind}" for kind, count in sorted(churn.made.items()))
     print(f"{arguments.algorithm}, seed {arguments.seed}: {changes} changes ({made}) in {took:.0f} s, {len(faults)} faults")
+    for kind, seconds in sorted(churn.took.items()):
+        print(f"  {kind}: median {statistics.median(seconds):.3f} s, at most {max(seconds):.3f} s, of {len(seconds)}")
     for fault in faults:
         print(fault)
     return 1 if faults else 0
