@@ -298,7 +298,13 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   };
   options.bulletin = std::make_shared<ViewBulletin>(options.rank, options.ranks, publish,
                                                     [this, epoch = view.epoch] { return meeting_of(epoch); });
-  return join_world(options).or_throw();
+  const auto miss = [this, view](int rank) {
+    ProcessWords words =
+        ProcessWords::of(ProcessWords::Kind::misses, view.members[static_cast<std::size_t>(rank)].number);
+    words.epoch = view.epoch;
+    line_->write(words);
+  };
+  return join_world(options, {.limit = line_->limit(), .tell = miss}).or_throw();
 }
 
 void ChangingRank::enter() {

@@ -93,10 +93,13 @@ struct LinksOfRank {
 /// A rank in one world of a job whose members change, which is on several hosts.
 class RankOfWorld final : public PartOfJob {
  public:
-  RankOfWorld(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, int rank)
+  RankOfWorld(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, int rank,
+              const MissedPeers& missed)
       : links_(std::move(network), std::move(roster), std::move(memory), rank),
-        told_(links_.memory.counter(kRanksThatTold)),
-        context_(std::in_place, links_.transport, clock_) {}
+        told_(links_.memory.counter(kRanksThatTold)) {
+    links_.carrier.watch(missed);
+    context_.emplace(links_.transport, clock_);
+  }
   ~RankOfWorld() override {
     if (!left_) links_.memory.mark_lost(links_.place, kFailed);
   }
@@ -192,7 +195,8 @@ std::string version_of_this() {
   return text("stretto ", stretto_version());
 }
 
-Result<Met> meet_all(const JoinOptions& options, Settings settings, std::function<void(const std::string&)> tell = {}) {
+Result<Met> meet_all(const JoinOptions& options, Settings settings, std::function<void(const std::string&)> tell = {},
+                     const MissedPeers& missed = {}) {
   // Rank 0 has a connection of each rank, and each process some ten to its host and to others, and as many files.
   if (const std::string why = raise_descriptors(kDescriptors + (options.rank == 0 ? options.ranks : 0)); !why.empty()) {
     return Error{Errc::unavailable, text("rank ", options.rank, " on ", host_name(), ": ", why), options.rank};
@@ -203,7 +207,8 @@ Result<Met> meet_all(const JoinOptions& options, Settings settings, std::functio
                             .settings = std::move(settings),
                             .timeout = options.timeout,
                             .look = options.look,
-                            .tell = std::move(tell)});
+                            .tell = std::move(tell),
+                            .missed = missed});
   if (!roster) return roster.error();
   return Met{std::move(network), std::move(*roster)};
 }
@@ -234,9 +239,10 @@ Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options)
       std::move(met->network), std::move(met->roster), std::move(here->memory), options, between.liveness));
 }
 
-Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options) {
+Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options, const MissedPeers& missed) {
   // The master of the job has compared what must be alike, and says who is waited for.
-  auto met = meet_all(options, {}, [](const std::string&) {});
+  auto met = meet_all(
+      options, {}, [](const std::string&) {}, missed);
   if (!met) return met.error();
   met->roster.control.reset();
   met->roster.server.reset();
@@ -248,7 +254,7 @@ Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options) {
   auto here = meet_here(options, met->roster, 0);
   if (!here) return here.error();
   return std::unique_ptr<PartOfJob>(std::make_unique<RankOfWorld>(std::move(met->network), std::move(met->roster),
-                                                                  std::move(here->memory), options.rank));
+                                                                  std::move(here->memory), options.rank, missed));
 }
 
 }  // namespace stretto

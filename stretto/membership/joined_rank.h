@@ -6,6 +6,7 @@
 
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
+#include "stretto/transport/hosts/link_watch.h"
 
 namespace stretto {
 
@@ -32,7 +33,8 @@ Result<std::unique_ptr<PartOfJob>> join_on_one_host(const JoinOptions& options);
 /// Joins a job on several hosts, by `options.bulletin`.
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options);
 /// Joins one world of a job whose members change, on several hosts or one, by `options.bulletin`. Nobody speaks for its
-/// host there, since the job's master says who is lost, and rank 0 keeps no counters.
-Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options);
+/// host there, since the job's master says who is lost, and rank 0 keeps no counters. `missed`: of ranks by their
+/// numbers in that world, also while they meet.
+Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options, const MissedPeers& missed);
 
 }  // namespace stretto

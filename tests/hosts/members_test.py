@@ -97,6 +97,9 @@ class Job:
     def all_said(self) -> str:
         return "".join(launcher.said for launcher in self.launchers)
 
+    def all_printed(self) -> str:
+        return "".join(launcher.printed for launcher in self.launchers)
+
     def call(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
         """On h1, where the master is."""
         environment = [f"{name}={value}" for name, value in SECRET.items()]
@@ -123,16 +126,15 @@ class Job:
         status = self.launchers[0].end()
         for launcher in self.launchers[1:]:
             launcher.end()
-        printed = "".join(launcher.printed for launcher in self.launchers)
-        result = argparse.Namespace(returncode=status, stdout=printed, stderr=self.all_said())
+        result = argparse.Namespace(returncode=status, stdout=self.all_printed(), stderr=self.all_said())
         return loops.fault_of(result, self.batches)
 
 
 class OnHosts(unittest.TestCase):
-    def begin(self, hosts: Hosts, number: int) -> Job:
-        """Members 0 and 1 on h1, 2 and 3 on h2, and so on."""
+    def begin(self, hosts: Hosts, number: int, room: int = 0, batches: int = 12_000) -> Job:
+        """Members 0 and 1 on h1, 2 and 3 on h2, and so on, and room for those of more hosts."""
         options = ("--liveness", f"{LIVENESS}s")
-        job = Job(hosts, f"2:{EACH * number}", EACH, "eager-quorum", 12_000, *options, step="10ms")
+        job = Job(hosts, f"2:{EACH * (number + room)}", EACH, "eager-quorum", batches, *options, step="10ms")
         there = {0: "h1", 1: "h1"}
         for host in range(2, number + 1):
             job.join(host, EACH)
@@ -205,6 +207,39 @@ class Members(OnHosts):
 
     def test_a_link_is_cut_and_mended(self) -> None:
         self.lose_often("cut")
+
+    def test_hosts_that_both_reach_the_master_and_not_each_other(self) -> None:
+        """While they are in one world; where one comes that does not reach the other; and where that is the first of all."""
+        for fault in ("cut", "cut before it comes", "cut from the first"):
+            with self.subTest(fault=fault), Hosts(3) as hosts:
+                job = self.begin(hosts, 3) if fault == "cut" else self.begin(hosts, 2, 1)
+                if fault == "cut from the first":
+                    self.assertEqual(job.call("leave", "h1").returncode, 0, job.all_said())
+                begin = time.monotonic()
+                hosts.cut(2, 3)
+                if fault != "cut":
+                    job.join(3, EACH)
+                why = "h3 and h2 do not reach each other: the others go on without member"
+                job.wait(lambda: why in job.launchers[0].said, "it is said")
+                stay = {2: "h2", 3: "h2"} | ({} if fault == "cut from the first" else {0: "h1", 1: "h1"})
+                job.wait_for(stay)
+                print(f"{fault}: the others go on after {time.monotonic() - begin:.1f} s", flush=True)
+                self.assertIn(job.launchers[-1].end(), (1, 128 + signal.SIGKILL), job.all_said())
+                hosts.mend(2, 3)
+                job.join(3, EACH)
+                job.wait(lambda: sorted(job.members().values()) == sorted([*stay.values(), "h3", "h3"]), "it is back")
+                self.assertEqual(job.fault(), "", job.all_said())
+
+    def test_a_short_cut_between_two_hosts_costs_nothing(self) -> None:
+        with Hosts(3) as hosts:
+            job = self.begin(hosts, 3, batches=8000)
+            there, epoch = job.members(), job.look()["epoch"]
+            hosts.cut(2, 3)
+            time.sleep(0.75 * LIVENESS)
+            hosts.mend(2, 3)
+            time.sleep(2 * LIVENESS)
+            self.assertEqual((job.members(), job.look()["epoch"]), (there, epoch), job.all_said())
+            self.assertEqual(job.fault(), "", job.all_said())
 
 
 class CutOff(OnHosts):

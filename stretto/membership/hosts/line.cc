@@ -1,9 +1,5 @@
 #include "stretto/membership/hosts/line.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -14,20 +10,10 @@
 #include <utility>
 
 #include "stretto/base/words.h"
+#include "stretto/transport/hosts/kernel_state.h"
 #include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
-namespace {
-
-/// How the kernel sees a connection; nothing: there is none any more.
-std::optional<tcp_info> kernel_of(asio::ip::tcp::socket& socket) {
-  tcp_info info{};
-  socklen_t bytes = sizeof info;
-  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return std::nullopt;
-  return info;
-}
-
-}  // namespace
 
 Line::Line(asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
   asio::error_code ignored;
@@ -68,14 +54,13 @@ asio::awaitable<void> Line::send() {
 }
 
 Duration Line::since_heard() {
-  const auto info = kernel_of(socket_);
+  const auto info = kernel_state_of(socket_.native_handle());
   if (!info) return Duration::max();
   return std::chrono::milliseconds(std::min(info->tcpi_last_ack_recv, info->tcpi_last_data_recv));
 }
 
 bool Line::is_silent(TimePoint now, Duration limit) {
-  const auto info = kernel_of(socket_);
-  if (!info || info->tcpi_retransmits == 0) {
+  if (!repeats(socket_.native_handle())) {
     repeats_since_.reset();
   } else if (!repeats_since_) {
     repeats_since_ = now;

@@ -1,5 +1,8 @@
 #include "stretto/membership/hosts/meeting.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +53,17 @@ std::string host_identity() {
   return text(boot, ' ', network.st_dev, ' ', network.st_ino, ' ', ::geteuid());
 }
 
+/// Has the kernel end a connection over which nothing passes any more: who hears alone would never learn of that.
+void end_when_dead(tcp::socket& socket, Duration limit) {
+  const int seconds = std::max(1, static_cast<int>(limit / std::chrono::seconds(2)));
+  asio::error_code ignored;
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  const std::pair<int, int> settings[] = {{TCP_KEEPIDLE, seconds}, {TCP_KEEPINTVL, 1}, {TCP_KEEPCNT, seconds}};
+  for (const auto& [option, value] : settings) {
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  }
+}
+
 using Tell = std::function<void(const std::string& line)>;
 
 /// As the options say it; stderr otherwise.
@@ -89,6 +103,7 @@ class Visit {
     std::this_thread::sleep_for(kTryEvery);
     look_.at(clock_.now());
     tell_whom_it_waits_for();
+    tell_whom_it_misses();
   }
   /// Whether the bulletin may be asked once more after this error; then it has paused.
   bool may_ask_again(const Error& error) {
@@ -102,6 +117,10 @@ class Visit {
     tell_at_ = clock_.now() + Duration(kTellAfter);
     tell_(text("waits for ", bulletin_.rank() == 0 ? "its launcher" : "rank 0",
                tried_.empty() ? "" : text(" (", tried_, ')')));
+  }
+  void tell_whom_it_misses() {
+    const MissedPeers& missed = options_.missed;
+    if (missed && unreached_ && clock_.now() - *unreached_ >= missed.limit) missed.tell(0);
   }
   void abandon() {
     network_.run([this] {
@@ -120,8 +139,9 @@ class Visit {
   const TimePoint deadline_ = clock_.now() + options_.timeout;
   TimePoint tell_at_ = clock_.now() + Duration(kTellAfter);
   Look look_;
-  MeetingPlace at_;    // of rank 0
-  std::string tried_;  // the same, with an error
+  MeetingPlace at_;                     // of rank 0
+  std::string tried_;                   // the same, with an error
+  std::optional<TimePoint> unreached_;  // since when there is an address of rank 0's, and no way to it
   tcp::resolver resolver_{network_.io()};
   tcp::socket socket_{network_.io()};
   std::shared_ptr<Line> line_;
@@ -135,6 +155,7 @@ std::optional<T> Visit::wait(std::future<T> work, TimePoint until) {
     while (work.wait_for(kTryEvery) != std::future_status::ready && clock_.now() < until) {
       look_.at(clock_.now());
       tell_whom_it_waits_for();
+      tell_whom_it_misses();
     }
   } catch (...) {
     abandon();
@@ -238,11 +259,14 @@ Result<void> Visit::connect() {
       at_ = *place;
       roster_.token = at_.token ? *at_.token : token_by_hand(*words);
     }
-    const auto reached = wait(asio::co_spawn(network_.io(), reach(), asio::use_future), deadline_);
-    if (!reached) return late();
-    tried_ = *reached;
+    if (!unreached_) unreached_ = clock_.now();
+    const TimePoint until = options_.missed ? clock_.now() + options_.missed.limit / 2 : deadline_;
+    const auto reached = wait(asio::co_spawn(network_.io(), reach(), asio::use_future), std::min(until, deadline_));
+    tried_ = reached ? *reached : text(at_.address(), ": nothing answers");
     if (tried_.empty()) {
       own_ = socket_.local_endpoint();
+      if (options_.missed) end_when_dead(socket_, options_.missed.limit);
+      unreached_.reset();
       line_ = std::make_shared<Line>(std::move(socket_));
       return {};
     }

@@ -14,6 +14,7 @@
 #include "stretto/membership/hosts/settings.h"
 #include "stretto/transport/hosts/door.h"
 #include "stretto/transport/hosts/hello.h"
+#include "stretto/transport/hosts/link_watch.h"
 #include "stretto/transport/hosts/network_thread.h"
 #include "stretto/transport/members.h"
 
@@ -29,6 +30,9 @@ struct HostsOptions {
   std::function<void()> look = {};   ///< RendezvousOptions::look
   /// Is told every ten seconds who is missing; empty: stderr.
   std::function<void(const std::string& line)> tell = {};
+  /// Is told that rank 0 has not been reached for the limit. Each attempt to reach it takes a part of that, and a
+  /// connection to it that has gone dead ends within the limit.
+  MissedPeers missed = {};
 };
 
 /// Each rank's knowledge of the others when all have met.

@@ -100,6 +100,30 @@ std::string nothing(Roster&) {
   return "met";
 }
 
+TEST(Meeting, ARankMissesRankZeroWhereThereIsNoWayToIt) {
+  NetworkThread network;
+  Board board;
+  {
+    const Door closed(network, {.address = asio::ip::address_v4::loopback()});
+    const std::string port = std::to_string(closed.endpoint().port());
+    board.put(MeetingPlace{.host = "127.0.0.1", .port = port, .token = new_token()}.encoded());
+  }
+  BoardBulletin bulletin(board, 1, 2);
+  std::vector<int> missed;
+  struct Enough {};
+  const auto look = [&] {
+    if (missed.size() == 3) throw Enough{};
+  };
+  const HostsOptions options{.version = "stretto 1",
+                             .timeout = 60s,
+                             .interfaces = "lo",
+                             .look = look,
+                             .tell = [](const std::string&) {},
+                             .missed = {.limit = 200ms, .tell = [&](int rank) { missed.push_back(rank); }}};
+  EXPECT_THROW((void)meet_hosts(network, bulletin, options), Enough);
+  EXPECT_THAT(missed, testing::ElementsAre(0, 0, 0));
+}
+
 TEST(Meeting, AllKnowAllAndCountTogether) {
   for (const int ranks : {1, 2, 3, 8}) {
     std::vector<Coming> all;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stretto/base/defect.h"
+#include "stretto/membership/views/members_in_words.h"
 
 namespace stretto {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 using Do = MasterAction::Kind;
 
 constexpr Duration kTellsLate = std::chrono::milliseconds(200);  // a member that waits
-
-std::string numbers_in_words(const std::vector<MemberNumber>& numbers) {
-  std::string words = numbers.size() == 1 ? "member " : "members ";
-  for (std::size_t i = 0; i < numbers.size(); ++i) words += text(i == 0 ? "" : ", ", numbers[i]);
-  return words;
-}
 
 /// Both values of the first term that differs; empty: none does.
 std::string difference(const std::map<std::string, std::string>& job, const std::map<std::string, std::string>& own) {
@@ -214,7 +209,7 @@ void Master::evict() {
   if (still.empty() || still.size() == survivors().size()) return;
   lost_.insert(still.begin(), still.end());
   MasterAction words = MasterAction::of(Do::say);
-  words.words = text(numbers_in_words(still), still.size() == 1 ? " is" : " are",
+  words.words = text(members_in_words(still), still.size() == 1 ? " is" : " are",
                      " excluded: the others have waited for ", to_text(options_.evict));
   act(std::move(words));
 }
@@ -458,14 +453,14 @@ std::string Master::waiting() const {
     for (const MemberNumber number : asked_) {
       if (!lost_.contains(number) && !reports_.contains(number)) silent.push_back(number);
     }
-    if (!silent.empty()) return text("epoch ", view().epoch, " waits for what ", numbers_in_words(silent), " holds");
+    if (!silent.empty()) return text("epoch ", view().epoch, " waits for what ", members_in_words(silent), " holds");
   }
   if (view().epoch > 0 && !all_of_view(begun_)) {
     for (const PlacedMember& member : view().members) {
       const auto found = begun_.find(member.number);
       if (found == begun_.end() || found->second < view().epoch) silent.push_back(member.number);
     }
-    return text("epoch ", view().epoch, " waits for ", numbers_in_words(silent), " to begin");
+    return text("epoch ", view().epoch, " waits for ", members_in_words(silent), " to begin");
   }
   return {};
 }

@@ -111,6 +111,13 @@ class Master {
   bool has_begun() const { return known_ && view().epoch > 0 && all_of_view(begun_); }
   /// Processes that have come and are no members, the lowest number first.
   std::vector<MemberNumber> spares() const { return known_ ? learners() : std::vector<MemberNumber>(); }
+  /// The host of a process that has come, as it says; empty: it has not.
+  std::string host_of(MemberNumber number) const {
+    const auto found = present_.find(number);
+    return found == present_.end() ? std::string() : found->second.host;
+  }
+  /// Whether a process is lost.
+  bool has_lost(MemberNumber number) const { return lost_.contains(number); }
   /// In words, what the master waits for, and of whom; empty: nothing.
   std::string waiting() const;
 

@@ -187,9 +187,11 @@ asio::awaitable<void> Door::Impl::greet(tcp::socket stranger) {
   });
   Hello::Bytes bytes;
   asio::error_code error;
-  co_await asio::async_read(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+  const std::size_t read =
+      co_await asio::async_read(*socket, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
   limit.cancel();
   --strangers_;
+  if (error == asio::error::eof && read == 0) co_return;  // it has looked whether there is a way (LinkWatch)
   if (error) co_return refuse(from, "it says no hello");
   const auto hello = Hello::decoded(bytes, options_.token);
   if (!hello) co_return refuse(from, hello.error().message);

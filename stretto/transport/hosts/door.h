@@ -36,8 +36,8 @@ asio::awaitable<asio::error_code> say_hello_on_a_way(asio::ip::tcp::socket& sock
                                                      Hello hello, Token token, std::function<bool()> ended);
 
 /// The socket at which a process of a job listens, one a process. A stranger has five seconds for its hello, and at
-/// most 64 of them are heard at a time. No memory is taken for what they send, and the connection of one that is none
-/// of the job is closed.
+/// most 64 of them are heard at a time; one that closes before its first byte is none. No memory is taken for what they
+/// send, and the connection of one that is none of the job is closed.
 class Door {
  public:
   /// Failure (Errc::unavailable): no port is free, or the address is not this host's.

@@ -1,7 +1,5 @@
 #include "stretto/transport/hosts/tcp.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -22,6 +20,7 @@
 
 #include "stretto/base/function_ref.h"
 #include "stretto/base/mutex.h"
+#include "stretto/transport/hosts/kernel_state.h"
 
 namespace stretto {
 namespace {
@@ -38,13 +37,6 @@ constexpr int kPiecesAtOnce = 48;                      // written by one system 
 constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
 constexpr std::uint64_t kLastWord = 1;                 // as the note of a goodbye: no other connection has messages
 constexpr std::chrono::seconds kToLeave{2};
-
-/// Whether the kernel has given the connection up, as after the peer has: what was not sent never is.
-bool is_closed(int socket) {
-  tcp_info info{};
-  socklen_t bytes = sizeof info;
-  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state == TCP_CLOSE;
-}
 
 Error lost(int rank, const std::string& how) {
   return {Errc::lost_peer, text("rank ", rank, " is lost: ", how), rank};
@@ -297,11 +289,20 @@ void TcpCarrier::wait_to_write(Connection& connection) {
 }
 
 TimePoint TcpCarrier::poll_by() const {
-  return sent_.empty() && !inbox_->has_something() ? TimePoint::never() : TimePoint{};
+  if (!sent_.empty() || inbox_->has_something()) return {};
+  return watch_ ? watch_->look_by() : TimePoint::never();
+}
+
+/// Whether messages for a peer leave, as far as the kernel knows, or there are none.
+bool TcpCarrier::works(int rank) const {
+  const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  if (peer.out == nullptr) return !peer.lost && peer.waiting.empty();
+  return !repeats(peer.out->socket.native_handle());
 }
 
 bool TcpCarrier::poll(MessageSink& sink) {
   bool moved = false;
+  if (watch_) watch_->look([this](int peer) { return works(peer); });
   if (inbox_->there()) {
     for (auto& [from, socket] : inbox_->take_arrived()) adopt(from, std::move(socket));
     for (std::size_t i = 0; i < connections_.size(); ++i) {  // a sink that sends may add to them, but not here
@@ -482,7 +483,7 @@ void TcpCarrier::leave() {
     if (peer_of(connection->peer).lost) continue;
     const int socket = connection->socket.native_handle();
     int unsent = 0, before = 0;
-    until([&] { return is_closed(socket) || ::ioctl(socket, TIOCOUTQ, &unsent) != 0 || unsent == 0; },
+    until([&] { return is_given_up(socket) || ::ioctl(socket, TIOCOUTQ, &unsent) != 0 || unsent == 0; },
           [&] { return std::exchange(before, unsent) > unsent; });
   }
 }

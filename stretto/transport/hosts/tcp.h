@@ -3,13 +3,16 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/doorbell.h"
 #include "stretto/transport/hosts/carrier.h"
 #include "stretto/transport/hosts/door.h"
 #include "stretto/transport/hosts/hello.h"
+#include "stretto/transport/hosts/link_watch.h"
 #include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
@@ -37,6 +40,10 @@ class TcpCarrier final : public Carrier {
   void leave() override;
   /// The peer is gone, by news that have come another way; what it has sent is delivered first. Any thread.
   void lose(int peer, const Error& why);
+  /// From now on each poll sees whom this rank misses. Before the first one.
+  void watch(MissedPeers missed) {
+    if (missed) watch_.emplace(network_, addresses_, std::move(missed));
+  }
 
  private:
   struct Outgoing;
@@ -50,6 +57,7 @@ class TcpCarrier final : public Carrier {
                                      Hello hello, Token token);
   void connect(int to);
   void adopt(int from, asio::ip::tcp::socket socket);
+  bool works(int rank) const;
   bool write(Peer& peer);
   bool read(Connection& connection, MessageSink& sink);
   bool deliver(Connection& connection, MessageSink& sink);
@@ -68,6 +76,7 @@ class TcpCarrier final : public Carrier {
   std::vector<std::unique_ptr<Peer>> peers_;              // by rank
   std::vector<std::unique_ptr<Connection>> connections_;  // all that are open
   std::vector<SendToken> sent_, reporting_;               // complete, to be reported by the next poll()
+  std::optional<LinkWatch> watch_;
 };
 
 }  // namespace stretto

@@ -58,6 +58,7 @@ std::string ProcessWords::encoded() const {
     case Kind::beat: return line_of({{"beat", true}});
     case Kind::has: return line_of({{"has", number}});
     case Kind::publish: return line_of({{"publish", words}, {"epoch", epoch}});
+    case Kind::misses: return line_of({{"misses", number}, {"epoch", epoch}});
     case Kind::send: break;
   }
   return line_of({{"send", number}});
@@ -116,10 +117,14 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.kind = Kind::publish;
     words.words = fields.words("publish");
     words.epoch = fields.count("epoch");
+  } else if (fields.has("misses")) {
+    words.kind = Kind::misses;
+    words.number = fields.count("misses");
+    words.epoch = fields.count("epoch");
   } else {
     fields.fault(
         "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'waits', 'take', 'come', 'ended', 'look', "
-        "'send', 'beat', 'has' and 'publish'");
+        "'send', 'beat', 'has', 'publish' and 'misses'");
   }
   return fields.end(std::move(words));
 }

@@ -35,6 +35,7 @@ struct ProcessWords {
     beat,     ///< it is there
     has,      ///< it has the process of `number`, for which it wanted one over a connection that it has no more
     publish,  ///< where the members of `epoch` meet: `words`, of the first of them
+    misses,   ///< it finds no way to member `number` of `epoch`
   };
   Kind kind = Kind::hello;
   HelloWords hello = {};

@@ -65,6 +65,12 @@ TEST(LinkWords, WordsBetweenHostsAreReadAsTheyWereWritten) {
   const ProcessWords read = ProcessWords::decoded(said.encoded()).or_throw();
   EXPECT_EQ(read.epoch, 3u);
   EXPECT_EQ(read.words, said.words);
+  ProcessWords misses = ProcessWords::of(ProcessWords::Kind::misses, 7);
+  misses.epoch = 3;
+  const ProcessWords missed = ProcessWords::decoded(misses.encoded()).or_throw();
+  EXPECT_EQ(missed.kind, ProcessWords::Kind::misses);
+  EXPECT_EQ(missed.number, 7u);
+  EXPECT_EQ(missed.epoch, 3u);
 
   MasterWords meet = MasterWords::of(MasterWords::Kind::meet);
   meet.epoch = 3;

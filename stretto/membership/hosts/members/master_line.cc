@@ -87,7 +87,7 @@ asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
   for (; words; words = co_await line->read<MasterWords>()) {
     is_masters = true;
     if (words->kind == MasterWords::Kind::beat) {
-      limit_ = words->limit;
+      limit_.store(words->limit, std::memory_order_relaxed);
     } else {
       options_.hear(*this, *words);
     }
@@ -116,12 +116,12 @@ asio::awaitable<void> MasterLine::keep_time() {
   asio::steady_timer timer(network_.io());
   asio::error_code ignored;
   while (!ended_) {
-    timer.expires_after(limit_ > Duration::zero() ? limit_ / 10 : kFirstLook);
+    timer.expires_after(limit() > Duration::zero() ? limit() / 10 : kFirstLook);
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    if (ended_ || limit_ <= Duration::zero()) continue;
+    if (ended_ || limit() <= Duration::zero()) continue;
     line_->write(ProcessWords::of(ProcessWords::Kind::beat));
-    const bool is_silent = line_is_over_ || line_->is_silent(clock_.now(), limit_);
-    if (std::exchange(silent_, is_silent) != is_silent && options_.silent) options_.silent(is_silent, limit_);
+    const bool is_silent = line_is_over_ || line_->is_silent(clock_.now(), limit());
+    if (std::exchange(silent_, is_silent) != is_silent && options_.silent) options_.silent(is_silent, limit());
     if (silent_) try_again();
   }
 }
@@ -130,18 +130,18 @@ asio::awaitable<void> MasterLine::keep_time() {
 /// is back. A host that refuses is there, and the master is not.
 asio::awaitable<void> MasterLine::reach_again() {
   const std::shared_ptr<tcp::socket> socket = reaching_;
-  asio::steady_timer limit(network_.io(), kToBeReached);
-  limit.async_wait([socket](asio::error_code error) {
+  asio::steady_timer late(network_.io(), kToBeReached);
+  late.async_wait([socket](asio::error_code error) {
     asio::error_code ignored;
     if (!error) socket->close(ignored);
   });
   const std::vector<tcp::endpoint> at(1, at_);
   const Hello hello = hello_of_member();
   const asio::error_code error = co_await say_hello(*socket, at, hello, options_.token);
-  limit.cancel();
+  late.cancel();
   reaching_.reset();
   if (ended_) co_return;
-  if (error == asio::error::connection_refused || (error && limit_ <= Duration::zero())) {
+  if (error == asio::error::connection_refused || (error && limit() <= Duration::zero())) {
     co_return end({Errc::lost_peer, "it has ended"});
   }
   if (error || !(silent_ || line_is_over_)) co_return;

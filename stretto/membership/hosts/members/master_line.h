@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,6 +44,8 @@ class MasterLine {
   std::string address() const { return at_.address().to_string(); }
   /// Whether that can be reached from the master's host alone.
   bool is_on_loopback() const { return at_.address().is_loopback(); }
+  /// After how long nothing from the master is a silence, by its first word; zero: never. Any thread.
+  Duration limit() const { return limit_.load(std::memory_order_relaxed); }
   /// Any thread.
   void write(const ProcessWords& words);
 
@@ -57,7 +60,7 @@ class MasterLine {
   const SteadyClock clock_;
   asio::ip::tcp::endpoint at_;
   std::shared_ptr<Line> line_;
-  Duration limit_{0};  // from the master's first beat
+  std::atomic<Duration> limit_{Duration(0)};  // from the master's first beat
   bool silent_ = false, line_is_over_ = false, ended_ = false;
   std::shared_ptr<asio::ip::tcp::socket> reaching_;  // by which another connection is tried
   NetworkThread network_;                            // ends first

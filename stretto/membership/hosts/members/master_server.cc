@@ -15,6 +15,7 @@
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/hosts/members/master_side.h"
+#include "stretto/membership/views/members_in_words.h"
 
 namespace stretto {
 namespace {
@@ -150,15 +151,12 @@ void MasterServer::Impl::beat(TimePoint now) {
 
 /// The host of a process that has asked for numbers is lost, with those that it has asked for: the others go on.
 void MasterServer::Impl::lose_host(const std::shared_ptr<Line>& line) {
-  std::string numbers;
   std::vector<MemberNumber> lost;
   for (const auto& [number, by] : asked_) {
-    if (by != line) continue;
-    numbers += text(lost.empty() ? "" : ", ", number);
-    lost.push_back(number);
+    if (by == line) lost.push_back(number);
   }
-  tell(text("nothing comes from the host of member", lost.size() == 1 ? " " : "s ", numbers, " for ",
-            to_text(liveness_), ": lost; others may come in the place of these once it is back"));
+  tell(text("nothing comes from the host of ", members_in_words(lost), " for ", to_text(liveness_),
+            ": lost; others may come in the place of these once it is back"));
   for (const MemberNumber number : lost) {
     lost_with_host_.insert(number);
     if (lines_.contains(number)) gone_with_host_.insert(number);

@@ -8,7 +8,7 @@
 namespace stretto {
 
 MasterSide::MasterSide(Register& reg, const MasterOptions& options, TimePoint now, MasterSideHooks hooks)
-    : register_(reg), hooks_(std::move(hooks)), master_(options, now) {}
+    : register_(reg), hooks_(std::move(hooks)), master_(options, now), now_(now) {}
 
 void MasterSide::lose(MemberNumber number) {
   master_.lost(number);
@@ -16,8 +16,30 @@ void MasterSide::lose(MemberNumber number) {
 }
 
 void MasterSide::tick(TimePoint now) {
+  now_ = now;
+  part_hosts();
   master_.tick(now);
   act();
+}
+
+void MasterSide::hear_of_missed(MemberNumber number, const ProcessWords& words) {
+  const View view = known().view;
+  if (view.epoch == words.epoch && view.has(number) && view.has(words.number) && number != words.number) {
+    missed_.miss(view, number, words.number, now_);
+  }
+}
+
+void MasterSide::part_hosts() {
+  const auto is_lost = [this](MemberNumber number) { return master_.has_lost(number); };
+  const auto verdict = missed_.decide(known().view, is_lost, now_);
+  if (!verdict) return;
+  hooks_.tell(verdict->why);
+  for (const MemberNumber spare : master_.spares()) {
+    if (!verdict->hosts.contains(master_.host_of(spare))) continue;
+    hooks_.say(spare, MasterWords::of_refusal(verdict->why));
+    master_.lost(spare);
+  }
+  for (const MemberNumber number : verdict->without) master_.lost(number);
 }
 
 void MasterSide::settle() {
@@ -36,6 +58,7 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
     case ProcessWords::Kind::goes_on: master_.waits(number, false); break;
     case ProcessWords::Kind::beat: return;
     case ProcessWords::Kind::publish: return pass_on(number, words);
+    case ProcessWords::Kind::misses: return hear_of_missed(number, words);
     case ProcessWords::Kind::take: return hand_out(number, words);
     default: return hooks_.say(number, MasterWords::of_refusal("this is no word of a member's"));
   }

@@ -9,6 +9,7 @@
 #include "stretto/dispenser/pool.h"
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/views/master.h"
+#include "stretto/membership/views/missed_links.h"
 #include "stretto/membership/views/register.h"
 
 namespace stretto {
@@ -46,6 +47,9 @@ class MasterSide {
  private:
   /// Tells the other members of a view where the first of them, which has said so, has them meet.
   void pass_on(MemberNumber number, const ProcessWords& words);
+  void hear_of_missed(MemberNumber number, const ProcessWords& words);
+  /// Goes on without one of two hosts that do not reach each other, with those that wait there for room.
+  void part_hosts();
   void hand_out(MemberNumber number, const ProcessWords& words);
   /// Does what the master wants, until it wants nothing.
   void act();
@@ -60,6 +64,8 @@ class MasterSide {
   std::optional<Pool> pool_;              // from the first that has asked for a batch
   std::uint64_t batches_ = 0, plan_ = 0;  // of pool_
   BatchesApplied applied_;                // before the present world, and not settled
+  MissedLinks missed_;
+  TimePoint now_;
   bool acts_ = false;
 };
 
