@@ -109,7 +109,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     if (over_ && member_.standing() == Standing::present) throw Failure(*over_);
   }
   void waits(bool does) override {
-    if (std::exchange(waits_, does) == does) return;
+    if (waits_.exchange(does) == does) return;
     line_->write(ProcessWords::of(does ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));
   }
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
@@ -123,6 +123,9 @@ class ChangingRank final : public SayingRankContext, public Changes {
   }
   /// Says hello, and waits for the answer.
   void connect();
+  ProcessWords hello() const { return {.hello = member_.hello(), .words = process_}; }
+  /// Says over a new connection all that may have been lost with the one before.
+  void say_again(MasterLine& line);
   std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }
   void part_from_world() noexcept {
     try {
@@ -146,6 +149,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::string meeting_of(std::uint64_t epoch);
 
   const ChangingRankOptions options_;
+  const std::string process_ = digits_of(new_token());  // by which the master knows this one among those of its number
   const LeaveNotice notice_;
   const SteadyClock clock_;
 
@@ -157,13 +161,16 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::optional<Error> over_;  // there is no master any more, or it has refused this process
   std::function<Holding()> holding_;
   std::map<std::uint64_t, std::string> meetings_;     // where the members of a view meet, by its epoch
+  std::optional<ProcessWords> published_;             // by this rank, as the first of a view
+  std::optional<ProcessWords> asked_;                 // for a batch, and there is no answer
+  std::uint64_t taken_ = 0;                           // batches that have come
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
   std::atomic<bool> changing_{false}, sent_away_{false};
-  Engine* engine_ = nullptr;  // of the present world
+  std::atomic<bool> waits_{false};  // and has said so; the application alone writes it
+  Engine* engine_ = nullptr;        // of the present world
 
   // The application thread's.
   Look look_;
-  bool waits_ = false;                           // and has said so
   bool joining_ = false;                         // it waits for the others of a view
   std::uint64_t handed_over_ = 0;                // batches of the pool
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
@@ -181,9 +188,13 @@ void ChangingRank::connect() {
     if (!over_) over_ = answered_ ? is_lost : is_none;
     changed_.notify_all();
   };
-  line_.emplace(MasterLineOptions{
-      .host = options_.host, .port = options_.port, .token = options_.token, .hear = hear_words, .ended = end});
-  line_->write(ProcessWords{.hello = member_.hello()});
+  line_.emplace(MasterLineOptions{.host = options_.host,
+                                  .port = options_.port,
+                                  .token = options_.token,
+                                  .hear = hear_words,
+                                  .ended = end,
+                                  .anew = [this](MasterLine& line) { say_again(line); }});
+  line_->write(hello());
   const SteadyClock clock;
   const TimePoint late = clock.now() + options_.answer_within;
   std::unique_lock lock(mutex_);
@@ -192,6 +203,18 @@ void ChangingRank::connect() {
     throw Failure({Errc::unavailable, text(listener(), " has not answered within ", to_text(options_.answer_within),
                                            ": expected the master of this job")});
   });
+}
+
+void ChangingRank::say_again(MasterLine& line) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t epoch = member_.view().epoch;
+  line.write(hello());  // by which the master asks again what this rank holds, where it has
+  if (published_) line.write(*published_);
+  if (member_.has_begun()) line.write({.kind = ProcessWords::Kind::begun, .epoch = epoch});
+  if (member_.is_done()) line.write({.kind = ProcessWords::Kind::done, .epoch = epoch});
+  if (member_.is_leaving()) line.write({.kind = ProcessWords::Kind::leaving});
+  line.write(ProcessWords::of(waits_ ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));
+  if (asked_) line.write(*asked_);
 }
 
 void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
@@ -203,7 +226,12 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
       under_way_ |= words.content.view.epoch > 0;
       member_.tell(words.content);
       break;
-    case MasterWords::Kind::batch: batches_.push_back(words.batch); break;
+    case MasterWords::Kind::batch:
+      if (!asked_ || asked_->taken != words.taken) break;  // it was asked twice
+      asked_.reset();
+      taken_ += words.batch ? 1 : 0;
+      batches_.push_back(words.batch);
+      break;
     case MasterWords::Kind::refuse:
       over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
       break;
@@ -217,7 +245,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
 /// The engine stops before what the rank holds is counted, and nothing of its world is counted afterwards.
 void ChangingRank::freeze(MasterLine& line, std::uint64_t epoch) {
   std::unique_lock lock(mutex_);
-  if (!member_.freeze(epoch)) return line.write(ProcessWords{.hello = member_.hello()});
+  if (!member_.freeze(epoch)) return line.write(hello());
   if (engine_ != nullptr && epoch >= member_.view().epoch) {
     engine_->freeze();
     changing_.store(true, std::memory_order_release);
@@ -294,7 +322,9 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
       .look = look};
   if (line_->is_on_loopback()) return join_on_one_host(options).or_throw();
   const auto publish = [this, epoch = view.epoch](const std::string& words) {
-    line_->write({.kind = ProcessWords::Kind::publish, .epoch = epoch, .words = words});
+    const std::lock_guard lock(mutex_);
+    published_ = ProcessWords{.kind = ProcessWords::Kind::publish, .epoch = epoch, .words = words};
+    line_->write(*published_);
   };
   options.bulletin = std::make_shared<ViewBulletin>(options.rank, options.ranks, publish,
                                                     [this, epoch = view.epoch] { return meeting_of(epoch); });
@@ -383,8 +413,10 @@ void ChangingRank::leave() {
 
 std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches, std::uint64_t plan) {
   (void)world();  // it comes to the job
-  line_->write({.kind = ProcessWords::Kind::take, .batches = batches, .plan = plan, .computed = handed_over_});
   std::unique_lock lock(mutex_);
+  asked_ = ProcessWords{
+      .kind = ProcessWords::Kind::take, .batches = batches, .plan = plan, .taken = taken_, .computed = handed_over_};
+  line_->write(*asked_);
   wait(lock, [this] { return !batches_.empty(); });
   const auto batch = batches_.front();
   batches_.pop_front();

@@ -38,7 +38,8 @@ struct ChangingRankOptions {
 /// master's address is a loopback one, and meet in its memory; else on any hosts, and meet at an address that the first
 /// of them has the master tell the others, for each world anew. The rank comes to the job when its world is first asked
 /// for, also by rank() and size(): the others wait for it from then on, and not while it reads its data. A thread of
-/// its own hears the master, so that the engine can be stopped while the application computes. That call waits for the
+/// its own hears the master, so that the engine can be stopped while the application computes, and makes the connection
+/// to it anew where that ends or goes dead. That call waits for the
 /// rank's first view, and for the members of that. It throws Failure where the master cannot be reached
 /// (Errc::unavailable, also where something else listens there), or says that this process does not fit
 /// (Errc::bad_input). While the context lives SIGTERM has this process leave the job (LeaveNotice).

@@ -113,6 +113,7 @@ class MemberOfJob final : public PartOfJob {
                                      .number = options.member->number,
                                      .place = options.member->place,
                                      .most = options.member->most,
+                                     .terms = {{"between", between_hosts({}, options.between).carrier}},
                                      .say = [this](const RankMessage& message) { said_.hear(message); },
                                      .look = options.look})) {}
 

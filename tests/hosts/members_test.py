@@ -241,6 +241,18 @@ class Members(OnHosts):
             self.assertEqual((job.members(), job.look()["epoch"]), (there, epoch), job.all_said())
             self.assertEqual(job.fault(), "", job.all_said())
 
+    def test_connections_to_the_master_are_reset(self) -> None:
+        """As by what translates addresses, and has forgotten them."""
+        with Hosts(2) as hosts:
+            job = self.begin(hosts, 2, batches=4000)
+            there, epoch = job.members(), job.look()["epoch"]
+            for _ in range(5):
+                cut = hosts.call("exec", "2", "ss", "-K", "dst", "10.77.0.1", "dport", "=", "29400")
+                self.assertGreaterEqual(len(cut.stdout.splitlines()), 1 + 1 + EACH, cut.stdout + cut.stderr)
+                time.sleep(0.5)
+            self.assertEqual((job.members(), job.look()["epoch"]), (there, epoch), job.all_said())
+            self.assertEqual(job.fault(), "", job.all_said())
+
 
 class CutOff(OnHosts):
     def test_a_host_is_killed(self) -> None:

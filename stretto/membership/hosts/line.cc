@@ -29,6 +29,7 @@ asio::awaitable<Result<std::string>> Line::read_line(const char* kind) {
     cancel();
     co_return Error{Errc::bad_input, text(kind, " cannot be read: it has more than ", kMostBytes, " bytes")};
   }
+  closed_there_ = error == asio::error::eof;
   if (error) co_return Error{Errc::lost_peer, "it has ended"};
   std::string line = read_.substr(0, length);
   read_.erase(0, length);

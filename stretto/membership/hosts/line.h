@@ -42,6 +42,9 @@ class Line : public std::enable_shared_from_this<Line> {
   /// How long ago something has come from the other side's kernel: an acknowledgement, or words that nobody may have
   /// read yet.
   Duration since_heard();
+  /// Whether the other side has closed the connection, as a process that ends does: not its or this host's kernel, or
+  /// something between, which may have given it up while both are there.
+  bool is_closed_there() const { return closed_there_; }
   /// Whether the other host is silent: nothing has come from its kernel for `limit`, or for so long that has not
   /// acknowledged what this one sends again and again, since one way between them is dead. Requires: words are written,
   /// and this is called, ten times within the limit.
@@ -58,6 +61,7 @@ class Line : public std::enable_shared_from_this<Line> {
   std::optional<TimePoint> repeats_since_;  // the kernel, what has not been acknowledged
   bool sending_ = false;
   bool closes_ = false;
+  bool closed_there_ = false;
 };
 
 }  // namespace stretto

@@ -21,10 +21,11 @@ RemoteJob::RemoteJob(Options options) : options_(std::move(options)) {
                         .hear = [this](MasterLine&, const MasterWords& words) { hear(words); },
                         .ended = end,
                         .silent = [this](bool is_silent, Duration limit) { be_silent(is_silent, limit); },
-                        .anew = [this] { begin_anew(); }});
+                        .anew = [this](MasterLine&) { begin_anew(); }});
   (void)known();
   const std::lock_guard lock(mutex_);
   require_master();
+  if (!refused_.empty()) throw Failure({Errc::bad_input, text("this process is not let in: ", refused_)});
 }
 
 RemoteJob::~RemoteJob() = default;

@@ -99,7 +99,7 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
   std::string refused_;
   bool changing_ = false, told_to_leave_ = false;
-  std::uint64_t handed_over_ = 0;  // batches of the pool
+  std::uint64_t taken_ = 0, handed_over_ = 0;  // batches of the pool
   std::string report_;
   std::vector<std::unique_ptr<Part>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<Part> part_;
@@ -109,7 +109,10 @@ void SimulatedMembers::Process::hear(const MasterWords& words) {
   switch (words.kind) {
     case MasterWords::Kind::freeze: freeze(words.epoch); break;
     case MasterWords::Kind::tell: member_.tell(words.content); break;
-    case MasterWords::Kind::batch: batches_.push_back(words.batch); break;
+    case MasterWords::Kind::batch:
+      batches_.push_back(words.batch);
+      if (words.batch) ++taken_;
+      break;
     case MasterWords::Kind::refuse: refused_ = words.why; break;
     default: break;
   }
@@ -204,7 +207,9 @@ void SimulatedMembers::Process::leave() {
 }
 
 std::optional<std::uint64_t> SimulatedMembers::Process::take(std::uint64_t batches, std::uint64_t plan) {
-  job_.hear(*this, {.kind = ProcessWords::Kind::take, .batches = batches, .plan = plan, .computed = handed_over_});
+  job_.hear(
+      *this,
+      {.kind = ProcessWords::Kind::take, .batches = batches, .plan = plan, .taken = taken_, .computed = handed_over_});
   place_.wait_until([this] {
     require_present();
     return !batches_.empty();

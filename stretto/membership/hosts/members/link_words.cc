@@ -33,8 +33,11 @@ nlohmann::json json_of(const std::vector<Value>& values) {
 std::string ProcessWords::encoded() const {
   switch (kind) {
     case Kind::hello: {
-      nlohmann::json object{
-          {"hello", hello.number}, {"host", hello.host}, {"epoch", hello.epoch}, {"terms", hello.terms}};
+      nlohmann::json object{{"hello", hello.number},
+                            {"process", words},
+                            {"host", hello.host},
+                            {"epoch", hello.epoch},
+                            {"terms", hello.terms}};
       if (hello.stopped) object["stopped"] = *hello.stopped;
       return line_of(object);
     }
@@ -51,7 +54,7 @@ std::string ProcessWords::encoded() const {
     case Kind::leaving: return line_of({{"leaving", true}});
     case Kind::waits: return line_of({{"waits", true}});
     case Kind::goes_on: return line_of({{"waits", false}});
-    case Kind::take: return line_of({{"take", batches}, {"plan", plan}, {"computed", computed}});
+    case Kind::take: return line_of({{"take", batches}, {"plan", plan}, {"taken", taken}, {"computed", computed}});
     case Kind::come: return line_of({{"come", wish.value_or(-1)}});
     case Kind::ended: return line_of({{"ended", number}});
     case Kind::look: return line_of({{"look", true}});
@@ -72,6 +75,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
                    .host = fields.words("host"),
                    .epoch = fields.count("epoch"),
                    .terms = fields.texts("terms")};
+    words.words = fields.words("process");
     if (fields.has("stopped")) words.hello.stopped = fields.count("stopped");
   } else if (fields.has("report")) {
     words.kind = Kind::report;
@@ -95,6 +99,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.kind = Kind::take;
     words.batches = fields.count("take");
     words.plan = fields.count("plan");
+    words.taken = fields.count("taken");
     words.computed = fields.count("computed");
   } else if (fields.has("come")) {
     words.kind = Kind::come;
@@ -149,7 +154,7 @@ std::string MasterWords::encoded() const {
     case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
     case Kind::batch: break;
   }
-  return batch ? line_of({{"batch", *batch}}) : line_of({{"no batch", true}});
+  return batch ? line_of({{"batch", *batch}, {"taken", taken}}) : line_of({{"no batch", true}, {"taken", taken}});
 }
 
 Result<MasterWords> MasterWords::decoded(std::string_view line) {
@@ -171,11 +176,10 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
   } else if (fields.has("refuse")) {
     words.kind = Kind::refuse;
     words.why = fields.words("refuse");
-  } else if (fields.has("batch")) {
+  } else if (fields.has("batch") || fields.has("no batch")) {
     words.kind = Kind::batch;
-    words.batch = fields.count("batch");
-  } else if (fields.has("no batch")) {
-    words.kind = Kind::batch;
+    if (fields.has("batch")) words.batch = fields.count("batch");
+    words.taken = fields.count("taken");
   } else if (fields.has("place")) {
     words.kind = Kind::place;
     words.places = fields.number("places", 1, kMostMembers);

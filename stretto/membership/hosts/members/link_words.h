@@ -19,15 +19,14 @@ namespace stretto {
 struct ProcessWords {
   static constexpr const char* kName = "its word as a member";
   enum class Kind {
-    hello,    ///< HelloWords
+    hello,    ///< HelloWords, of the process `words`
     report,   ///< ReportWords
     begun,    ///< the world of `epoch` has begun for it
     done,     ///< it has taken the last round, in `epoch`
     leaving,  ///< nothing of it is pending
     waits,    ///< it stands in a call, and waits for others, for a second by now
     goes_on,  ///< it does not any more
-    take,     ///< it wants the next batch of a pool of `batches` by `plan`, and has handed over the first `computed` of
-              ///< its own
+    take,     ///< it wants the batch after the `taken` it has, of `batches` by `plan`, and has handed over `computed`
     come,     ///< it wants a number for a process, with the place `wish`
     ended,    ///< the process of `number`, for which it wanted one
     look,     ///< it wants to know how the job stands
@@ -43,6 +42,7 @@ struct ProcessWords {
   std::uint64_t epoch = 0;
   std::uint64_t batches = 0;
   std::uint64_t plan = 0;
+  std::uint64_t taken = 0;
   std::uint64_t computed = 0;
   MemberNumber number = 0;
   std::optional<int> wish = {};
@@ -65,7 +65,7 @@ struct MasterWords {
   enum class Kind {
     freeze,  ///< FREEZE(epoch)
     tell,    ///< the content of the register
-    batch,   ///< the answer to `take`
+    batch,   ///< the answer to `take`, with its `taken`
     refuse,  ///< the process does not fit
     place,   ///< the answer to `come`: `number` and `place` of `places`
     stands,  ///< the answer to `look`: `content`, and `beside`
@@ -79,7 +79,8 @@ struct MasterWords {
   std::uint64_t epoch = 0;
   Registered content = {};
   std::optional<std::uint64_t> batch = {};  ///< nothing: there is none now
-  std::string why = {};                     ///< of a refusal
+  std::uint64_t taken = 0;
+  std::string why = {};  ///< of a refusal
   MemberNumber number = 0;
   int place = 0;
   int places = 1;
@@ -93,10 +94,11 @@ struct MasterWords {
     words.number = number;
     return words;
   }
-  static MasterWords of_batch(std::optional<std::uint64_t> batch) {
+  static MasterWords of_batch(std::optional<std::uint64_t> batch, std::uint64_t taken) {
     MasterWords words;
     words.kind = Kind::batch;
     words.batch = batch;
+    words.taken = taken;
     return words;
   }
   static MasterWords of_refusal(std::string why) {

@@ -26,8 +26,11 @@ TEST(LinkWords, AReportIsReadAsItWasWritten) {
 
 TEST(LinkWords, AHelloIsReadAsItWasWritten) {
   const ProcessWords words{
-      .hello = {.number = 3, .host = "h1", .epoch = 2, .stopped = 1, .terms = {{"model", "m \"1\"\n"}}}};
-  const HelloWords read = ProcessWords::decoded(words.encoded()).or_throw().hello;
+      .hello = {.number = 3, .host = "h1", .epoch = 2, .stopped = 1, .terms = {{"model", "m \"1\"\n"}}},
+      .words = "a process"};
+  const ProcessWords all = ProcessWords::decoded(words.encoded()).or_throw();
+  EXPECT_EQ(all.words, "a process");
+  const HelloWords& read = all.hello;
   EXPECT_EQ(read.number, 3u);
   EXPECT_EQ(read.host, "h1");
   EXPECT_EQ(read.epoch, 2u);
@@ -37,11 +40,12 @@ TEST(LinkWords, AHelloIsReadAsItWasWritten) {
 
 TEST(LinkWords, AQuestionForABatchIsReadAsItWasWritten) {
   const ProcessWords words{
-      .kind = ProcessWords::Kind::take, .batches = 70, .plan = 12'345'678'901'234'567'890u, .computed = 8};
+      .kind = ProcessWords::Kind::take, .batches = 70, .plan = 12'345'678'901'234'567'890u, .taken = 9, .computed = 8};
   const ProcessWords read = ProcessWords::decoded(words.encoded()).or_throw();
   EXPECT_EQ(read.kind, ProcessWords::Kind::take);
   EXPECT_EQ(read.batches, 70u);
   EXPECT_EQ(read.plan, words.plan);
+  EXPECT_EQ(read.taken, 9u);
   EXPECT_EQ(read.computed, 8u);
 }
 
@@ -51,8 +55,11 @@ TEST(LinkWords, AMastersWordsAreReadAsTheyWereWritten) {
   told.content.view = {.epoch = 2, .members = {{0, "h1", 4}, {3, "h2", kNoModel}}, .complete = 4, .next_number = 4};
   EXPECT_EQ(MasterWords::decoded(told.encoded()).or_throw().content, told.content);
   EXPECT_EQ(MasterWords::decoded(MasterWords::of_freeze(7).encoded()).or_throw().epoch, 7u);
-  EXPECT_EQ(MasterWords::decoded(MasterWords::of_batch(7).encoded()).or_throw().batch, 7u);
-  EXPECT_EQ(MasterWords::decoded(MasterWords::of_batch({}).encoded()).or_throw().batch, std::nullopt);
+  for (const std::optional<std::uint64_t> batch : {std::optional<std::uint64_t>(7), {}}) {
+    const MasterWords answer = MasterWords::decoded(MasterWords::of_batch(batch, 5).encoded()).or_throw();
+    EXPECT_EQ(answer.batch, batch);
+    EXPECT_EQ(answer.taken, 5u);
+  }
   EXPECT_EQ(MasterWords::decoded(MasterWords::of_refusal("no").encoded()).or_throw().why, "no");
 }
 

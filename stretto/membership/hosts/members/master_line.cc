@@ -149,7 +149,7 @@ asio::awaitable<void> MasterLine::reach_again() {
   std::exchange(line_, std::make_shared<Line>(std::move(*socket)))->cancel();
   asio::co_spawn(
       network_.io(), [this, line = line_] { return listen(line); }, asio::detached);
-  options_.anew();
+  options_.anew(*this);
 }
 
 }  // namespace stretto

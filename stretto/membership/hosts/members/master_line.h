@@ -27,8 +27,8 @@ struct MasterLineOptions {
   /// The master's host is silent for `limit`, as the master says it (Line::is_silent()); or not any more. May be empty.
   std::function<void(bool is_silent, Duration limit)> silent = {};
   /// While the master is silent, and where the connection has ended, others are tried. One has been made: nothing that
-  /// was said before is known there. Empty: none is tried.
-  std::function<void()> anew = {};
+  /// was said before may be known there. Empty: none is tried.
+  std::function<void(MasterLine& line)> anew = {};
 };
 
 /// A process's connection to the master of its job, with a thread that hears it.

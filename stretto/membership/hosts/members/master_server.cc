@@ -1,5 +1,6 @@
 #include "stretto/membership/hosts/members/master_server.h"
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
@@ -12,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "stretto/base/version.h"
 #include "stretto/membership/hosts/line.h"
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/hosts/members/master_side.h"
@@ -46,32 +48,51 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     asio::co_spawn(
         io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
   }
-  void come(tcp::socket socket) {
+  void come(const Hello& hello, tcp::socket socket) {
     asio::co_spawn(
         io_,
-        [self = shared_from_this(), line = std::make_shared<Line>(std::move(socket))] { return self->attend(line); },
+        [self = shared_from_this(), line = std::make_shared<Line>(std::move(socket)), version = hello.version] {
+          return self->attend(line, version);
+        },
         asio::detached);
   }
   void lose(MemberNumber number) {
     if (closed_) return;
     places_.ended(number);
     asked_.erase(number);
+    if (const auto found = lines_.find(number); found != lines_.end() && found->second.ended) lines_.erase(found);
     master_.lose(number);
   }
   void close() {
     closed_ = true;
     timer_.cancel();
-    for (auto& [number, line] : lines_) line->cancel();
+    for (auto& [number, process] : lines_) process.line->cancel();
     for (const auto& line : visitors_) line->cancel();
   }
   std::optional<GivenPlaces::Given> give_place(std::optional<int> wish) { return places_.give(wish); }
-  void send_away(MemberNumber number) { say(number, MasterWords::of(MasterWords::Kind::leave)); }
+  void send_away(MemberNumber number) {
+    sent_away_.insert(number);
+    say(number, MasterWords::of(MasterWords::Kind::leave));
+  }
   Registered known() const { return master_.known(); }
-  bool is_visited() const { return lines_.size() > gone_with_host_.size() || !visitors_.empty(); }
+  bool is_visited() const {
+    const auto is_there = [this](const auto& one) { return !one.second.ended && !gone_with_host_.contains(one.first); };
+    return !visitors_.empty() || std::ranges::any_of(lines_, is_there);
+  }
 
  private:
+  /// A process that has said for which member it speaks.
+  struct Process {
+    std::shared_ptr<Line> line;
+    std::string name;                     // of the process: HelloWords may come from two that have one number
+    std::optional<TimePoint> ended = {};  // the line
+  };
+
+  static std::string version_here() { return text("stretto ", stretto_version()); }
   asio::awaitable<void> keep_time();
-  asio::awaitable<void> attend(std::shared_ptr<Line> line);
+  asio::awaitable<void> attend(std::shared_ptr<Line> line, std::string version);
+  /// Says why, and waits until that has been heard.
+  asio::awaitable<void> refuse(std::shared_ptr<Line> line, std::string why);
   asio::awaitable<void> attend_member(std::shared_ptr<Line> line, ProcessWords first);
   /// Of a process that is no member, or not yet.
   void answer(const std::shared_ptr<Line>& line, const ProcessWords& words);
@@ -84,6 +105,17 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     line->write(beat);
   }
   void lose_host(const std::shared_ptr<Line>& line);
+  /// Whether a process may still be there, and make another connection, though this one has ended.
+  bool may_come_back(const std::shared_ptr<Line>& line) const {
+    return liveness_ > Duration::zero() && !line->is_closed_there() && known().end == JobEnd::none;
+  }
+  /// The process of a member, whose line has ended.
+  void end_process(MemberNumber number) {
+    lines_.erase(number);
+    gone_with_host_.erase(number);
+    sent_away_.erase(number);
+    lose(number);
+  }
   MasterWords standing() const;
   /// The process of a member that the others go on without.
   void kill(MemberNumber number) {
@@ -93,7 +125,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     if (hooks_.kill) hooks_.kill(number);
   }
   void say(MemberNumber number, const MasterWords& words) {
-    if (const auto line = lines_.find(number); line != lines_.end()) line->second->write(words);
+    if (const auto line = lines_.find(number); line != lines_.end()) line->second.line->write(words);
   }
   void tell(const std::string& line) const {
     if (hooks_.tell) return hooks_.tell(line);
@@ -108,11 +140,12 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   const SteadyClock clock_;
   MasterSide master_;  // uses the clock
   GivenPlaces places_;
-  std::map<MemberNumber, std::shared_ptr<Line>> lines_;  // of the processes that have come and not ended
+  std::map<MemberNumber, Process> lines_;                // of the processes that have come and not ended
   std::map<MemberNumber, std::shared_ptr<Line>> asked_;  // who has asked for their numbers, where it is not the owner
   std::set<std::shared_ptr<Line>> visitors_;             // that speak for no member
   std::set<MemberNumber> lost_with_host_;                // which was silent
   std::set<MemberNumber> gone_with_host_;                // of these, whose lines have not ended
+  std::set<MemberNumber> sent_away_;                     // told to leave
   TimePoint beat_at_;
   std::string waited_;                      // what it waits for, in words
   TimePoint tell_at_ = TimePoint::never();  // that again
@@ -140,7 +173,12 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
 void MasterServer::Impl::beat(TimePoint now) {
   if (liveness_ <= Duration::zero() || now < beat_at_) return;
   beat_at_ = now + liveness_ / 10;
-  for (const auto& [number, line] : lines_) write_beat(line);
+  std::vector<MemberNumber> ended;
+  for (const auto& [number, process] : lines_) {
+    if (!process.ended) write_beat(process.line);
+    if (process.ended && now - *process.ended >= liveness_) ended.push_back(number);
+  }
+  for (const MemberNumber number : ended) end_process(number);
   std::set<std::shared_ptr<Line>> silent;
   for (const auto& line : visitors_) write_beat(line);
   for (const auto& [number, line] : asked_) {
@@ -168,8 +206,15 @@ void MasterServer::Impl::lose_host(const std::shared_ptr<Line>& line) {
   line->cancel();
 }
 
-asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line) {
+asio::awaitable<void> MasterServer::Impl::attend(std::shared_ptr<Line> line, std::string version) {
   visitors_.insert(line);
+  if (version != version_here()) {
+    std::string why = text("version is ", version, " here, and ", version_here(), " in the job");
+    co_await refuse(line, std::move(why));
+    line->cancel();
+    visitors_.erase(line);
+    co_return;
+  }
   if (liveness_ > Duration::zero()) write_beat(line);  // by it the other side knows what a silence is
   auto words = co_await line->read<ProcessWords>();
   while (words && !closed_ && words->kind != ProcessWords::Kind::hello) {
@@ -217,13 +262,16 @@ void MasterServer::Impl::answer(const std::shared_ptr<Line>& line, const Process
   }
 }
 
-/// Numbers with which nobody has come are lost, and nobody hears of the others any more.
+/// Numbers with which nobody has come are lost, and those whose own lines have ended. Nobody hears of the others any
+/// more.
 void MasterServer::Impl::end_visit(const std::shared_ptr<Line>& line) {
   visitors_.erase(line);
   std::vector<MemberNumber> unused;
   std::erase_if(asked_, [&](const auto& asked) {
     if (asked.second != line) return false;
-    if (!lines_.contains(asked.first)) unused.push_back(asked.first);
+    const auto found = lines_.find(asked.first);
+    const bool is_there = found != lines_.end() && (!found->second.ended || may_come_back(line));
+    if (!is_there) unused.push_back(asked.first);
     return true;
   });
   for (const MemberNumber number : unused) lose(number);
@@ -239,29 +287,44 @@ MasterWords MasterServer::Impl::standing() const {
 asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> line, ProcessWords first) {
   const MemberNumber number = first.hello.number;
   places_.has_come(number);
-  if (lines_.contains(number)) {
-    line->write(MasterWords::of_refusal(text("member ", number, " is another process, which is there")));
-    while (!closed_ && co_await line->read<ProcessWords>()) {  // until it has heard that
+  if (const auto found = lines_.find(number); found != lines_.end()) {
+    if (found->second.name != first.words) {
+      std::string why = text("member ", number, " is another process, which is there");
+      co_await refuse(line, std::move(why));
+      co_return;
     }
-    co_return;
+    found->second.line->cancel();  // nothing passes there any more, though nobody may have said so here
   }
-  lines_[number] = line;
+  lines_[number] = {.line = line, .name = first.words};
+  gone_with_host_.erase(number);
   line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});  // a master listens here
+  if (sent_away_.contains(number)) line->write(MasterWords::of(MasterWords::Kind::leave));
   master_.hear(number, first);
   auto words = co_await line->read<ProcessWords>();
   for (; words && !closed_; words = co_await line->read<ProcessWords>()) master_.hear(number, *words);
-  if (closed_) co_return;
-  if (words.error().code == Errc::bad_input) tell(text("member ", number, ": ", words.error().message));
-  lines_.erase(number);
-  gone_with_host_.erase(number);
-  lose(number);
+  const auto found = lines_.find(number);
+  if (closed_ || found == lines_.end() || found->second.line != line) co_return;
+  if (words.error().code == Errc::bad_input) {
+    tell(text("member ", number, ": ", words.error().message));
+  } else if (may_come_back(line)) {
+    found->second.ended = clock_.now();
+    co_return;
+  }
+  end_process(number);
+}
+
+asio::awaitable<void> MasterServer::Impl::refuse(std::shared_ptr<Line> line, std::string why) {
+  line->write(MasterWords::of_refusal(std::move(why)));
+  auto words = co_await line->read<ProcessWords>();
+  while (words && !closed_) words = co_await line->read<ProcessWords>();
 }
 
 MasterServer::MasterServer(NetworkThread& network, Door& door, Register& reg, const MasterServerOptions& options,
                            MasterHooks hooks)
     : network_(network), door_(door), impl_(std::make_shared<Impl>(network.io(), reg, options, std::move(hooks))) {
   network.run([this] { impl_->begin(); });
-  door.receive(Hello::Use::member, [impl = impl_](const Hello&, tcp::socket socket) { impl->come(std::move(socket)); });
+  door.receive(Hello::Use::member,
+               [impl = impl_](const Hello& hello, tcp::socket socket) { impl->come(hello, std::move(socket)); });
 }
 
 MasterServer::~MasterServer() {

@@ -34,11 +34,11 @@ struct MasterServerOptions {
 };
 
 /// A master with what it needs in a real process: connections to the members, the register, the pool of batches and a
-/// clock. Processes come to a door (Hello::Use::member). Members say who they are, and are told at once what the
-/// register holds; a second process of a number is refused while the first is there. Others ask for numbers, for
-/// themselves or for processes that they start, look at the job, and send members away. Each of them hears a beat ten
-/// times within the liveness. All of it runs on the network's
-/// thread.
+/// clock. Processes come to a door (Hello::Use::member); of another version they are refused. Members say who they are,
+/// and are told at once what the register holds; a second process of a number is refused while the first is there. One
+/// whose connection has ended without its having closed it may make another one within the liveness, and is lost after
+/// that. Others ask for numbers, for themselves or for processes that they start, look at the job, and send members
+/// away. Each of them hears a beat ten times within the liveness. All of it runs on the network's thread.
 class MasterServer {
  public:
   /// How long nothing happens before it is told who is waited for.

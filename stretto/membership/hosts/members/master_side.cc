@@ -49,7 +49,10 @@ void MasterSide::settle() {
 
 void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
   switch (words.kind) {
-    case ProcessWords::Kind::hello: master_.hello(words.hello); break;
+    case ProcessWords::Kind::hello:
+      master_.hello(words.hello);
+      pass_on_to(number);
+      break;
     case ProcessWords::Kind::report: master_.reported(words.report); break;
     case ProcessWords::Kind::begun: master_.begun(number, words.epoch); break;
     case ProcessWords::Kind::done: master_.done(number, words.epoch); break;
@@ -68,12 +71,16 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
 void MasterSide::pass_on(MemberNumber number, const ProcessWords& words) {
   const View view = known().view;
   if (view.epoch != words.epoch || view.place_of(number) != 0) return;
-  MasterWords meeting = MasterWords::of(MasterWords::Kind::meet);
-  meeting.epoch = words.epoch;
-  meeting.words = words.words;
-  for (const PlacedMember& member : view.members) {
-    if (member.number != number) hooks_.say(member.number, meeting);
-  }
+  meeting_ = MasterWords::of(MasterWords::Kind::meet);
+  meeting_->epoch = words.epoch;
+  meeting_->words = words.words;
+  for (const PlacedMember& member : view.members) pass_on_to(member.number);
+}
+
+void MasterSide::pass_on_to(MemberNumber number) {
+  const View view = known().view;
+  const bool is_present = meeting_ && meeting_->epoch == view.epoch && view.has(number);
+  if (is_present && view.place_of(number) != 0) hooks_.say(number, *meeting_);
 }
 
 void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
@@ -90,7 +97,10 @@ void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
                                                            "; expected the same data, batch size, epochs and seed")));
   }
   pool_->computed(number, words.computed);
-  hooks_.say(number, MasterWords::of_batch(pool_->take(number)));
+  // Who asks for the same one again has not had the answer: another one would be computed by nobody.
+  MasterWords& answer = answers_[number];
+  if (!answer.batch || answer.taken != words.taken) answer = MasterWords::of_batch(pool_->take(number), words.taken);
+  hooks_.say(number, answer);
 }
 
 void MasterSide::act() {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -47,6 +48,8 @@ class MasterSide {
  private:
   /// Tells the other members of a view where the first of them, which has said so, has them meet.
   void pass_on(MemberNumber number, const ProcessWords& words);
+  /// The same again to one whose connection is new.
+  void pass_on_to(MemberNumber number);
   void hear_of_missed(MemberNumber number, const ProcessWords& words);
   /// Goes on without one of two hosts that do not reach each other, with those that wait there for room.
   void part_hosts();
@@ -61,9 +64,11 @@ class MasterSide {
   Register& register_;
   const MasterSideHooks hooks_;
   Master master_;
-  std::optional<Pool> pool_;              // from the first that has asked for a batch
-  std::uint64_t batches_ = 0, plan_ = 0;  // of pool_
-  BatchesApplied applied_;                // before the present world, and not settled
+  std::optional<Pool> pool_;                     // from the first that has asked for a batch
+  std::uint64_t batches_ = 0, plan_ = 0;         // of pool_
+  BatchesApplied applied_;                       // before the present world, and not settled
+  std::map<MemberNumber, MasterWords> answers_;  // the last one to each that has asked for a batch
+  std::optional<MasterWords> meeting_;           // that was passed on last
   MissedLinks missed_;
   TimePoint now_;
   bool acts_ = false;
