@@ -5,9 +5,11 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 
 from members_test import LOOP, WATCHDOG, Traces, ranks_of
@@ -61,6 +63,31 @@ class Job:
 
     def wait_for_members(self, *numbers):
         wait_until(lambda: {member["member"] for member in self.look()["members"]} == set(numbers))
+
+
+class Stranger:
+    """Something else that listens: it says some words to whoever comes, and waits."""
+
+    def __init__(self, words):
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._words, self._guests = words, []
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        try:
+            while True:
+                self._guests.append(self._server.accept()[0])
+                self._guests[-1].sendall(self._words)
+        except OSError:  # it is closed
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for one in (*self._guests, self._server):
+            one.close()
 
 
 class Joining(ProgramTest):
@@ -230,6 +257,50 @@ class BadInput(ProgramTest):
         environment = {**os.environ, "STRETTO_TOKEN": "x"}
         self.assertRegex(stretto("join", "1", "--", "true", env=environment).stderr,
                          r"the master of the job at port 1 cannot be reached: Connection refused")
+        for words, why in ((b"SSH-2.0-OpenSSH_9.2\r\n", "its master's word cannot be read: it is no object of JSON"),
+                           (b"HTTP/1.0 400 Bad Request\r\n\r\n", "its master's word cannot be read: it is no object of JSON"),
+                           (b"", "it has not answered within 10s")):
+            for command, *rest in (("members",), ("leave", "1"), ("join", "--", "true"))[: 3 if words else 1]:
+                with self.subTest(words=words, command=command), Stranger(words) as stranger:
+                    address = f"127.0.0.1:{stranger.port}"
+                    result = stretto(command, address, *rest, env=environment)
+                    self.assertEqual(result.stderr, f"stretto {command}: no master with this secret listens at {address}: {why}; "
+                                                    "expected the address that stretto run --ranks MIN:MAX --listen has said\n")
+                    self.assertEqual((result.returncode, result.stdout), (2, ""))
+
+    def test_the_master_of_another_job(self):
+        with Job("1:2", LOOP, "sync", LONG) as job, Job("1:2", LOOP, "sync", LONG) as other:
+            file = ("--token-file", other.secret)
+            for result in job.stretto("join", *file, "--", "true"), job.stretto("members", *file), job.stretto("leave", *file, "1"):
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(f"no master with this secret listens at {job.address}: it has ended; expected", result.stderr)
+            job.wait_for_members(0, 1)
+            other.wait_for_members(0, 1)
+
+    def test_a_job_that_is_over(self):
+        with Job("1:2", LOOP, "sync", "200", environment={"STRETTO_TOKEN": "x"}) as job:
+            job.end()
+            result = job.stretto("join")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"the master of the job at {job.address} cannot be reached: Connection refused", result.stderr)
+
+    def test_a_job_whose_members_stay_the_same(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+        meeting = {**os.environ, "STRETTO_MEETING": address, "STRETTO_INTERFACE": "lo", "STRETTO_TOKEN": "x", "STRETTO_RANKS": "2"}
+        def start(rank):
+            return subprocess.Popen([STRETTO, "train", "vowels", "--steps", "5"], env={**meeting, "STRETTO_RANK": str(rank)},
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ranks = [start(0)]
+        wait_until(lambda: "cannot be reached" not in stretto("members", address, env=meeting).stderr)
+        result = stretto("join", address, "--", "true", env={**os.environ, "STRETTO_TOKEN": "x"})
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(f"no master with this secret listens at {address}: it has ended; expected the address that stretto run --ranks "
+                      "MIN:MAX --listen has said", result.stderr)
+        ranks.append(start(1))
+        for rank in ranks:  # who has come has not disturbed them
+            said = rank.communicate(timeout=WATCHDOG)[1]
+            self.assertEqual(rank.returncode, 0, said)
 
     def test_a_port_that_is_taken(self):
         with Job("1:2", LOOP, "sync", LONG) as job:

@@ -208,6 +208,20 @@ class Members(OnHosts):
     def test_a_link_is_cut_and_mended(self) -> None:
         self.lose_often("cut")
 
+    def test_a_host_is_sent_away_by_its_name(self) -> None:
+        with Hosts(2) as hosts:
+            job = self.begin(hosts, 2, batches=3000)
+            left = job.call("leave", "h2")
+            self.assertEqual(sorted(left.stdout.splitlines()), ["member 2 has left", "member 3 has left"], left.stderr)
+            self.assertEqual(job.members(), {0: "h1", 1: "h1"})
+            left = job.call("leave", "h2")
+            said = "host 'h2' is not in the job: expected one of its members, which are 0 on h1, 1 on h1"
+            self.assertEqual((left.returncode, left.stderr), (2, f"stretto leave: {said}\n"))
+            left = job.call("leave", "h1")
+            said = "'h1' means all members of the job: end it where it was started"
+            self.assertEqual((left.returncode, left.stderr), (2, f"stretto leave: {said}\n"))
+            self.assertEqual(job.fault(), "", job.all_said())
+
     def test_hosts_that_both_reach_the_master_and_not_each_other(self) -> None:
         """While they are in one world; where one comes that does not reach the other; and where that is the first of all."""
         for fault in ("cut", "cut before it comes", "cut from the first"):

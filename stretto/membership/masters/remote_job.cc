@@ -99,7 +99,8 @@ void RemoteJob::ask(const ProcessWords& words) {
 void RemoteJob::require_master() const {
   if (gone_.empty()) return;
   const JobAddress at{.host = options_.host, .port = options_.port};
-  throw Failure({Errc::unavailable, text("no master with this secret listens at ", at.to_string(), ": ", gone_)});
+  throw Failure({Errc::unavailable, text("no master with this secret listens at ", at.to_string(), ": ", gone_,
+                                         "; expected the address that stretto run --ranks MIN:MAX --listen has said")});
 }
 
 MemberPlace RemoteJob::give_place(std::optional<int> wish) {
