@@ -21,6 +21,7 @@ RemoteJob::RemoteJob(Options options) : options_(std::move(options)) {
                         .hear = [this](MasterLine&, const MasterWords& words) { hear(words); },
                         .ended = end,
                         .silent = [this](bool is_silent, Duration limit) { be_silent(is_silent, limit); },
+                        .over = [this] { be_unsettled(); },
                         .anew = [this](MasterLine&) { begin_anew(); }});
   (void)known();
   const std::lock_guard lock(mutex_);
@@ -67,6 +68,12 @@ void RemoteJob::be_silent(bool is_silent, Duration limit) {
     tell(text("the master of the job at ", at.to_string(), " is heard again"));
     ask_who_is_lost();
   }
+}
+
+void RemoteJob::be_unsettled() {
+  const std::lock_guard lock(mutex_);
+  silent_ = true;
+  heard_.notify_all();
 }
 
 void RemoteJob::begin_anew() {

@@ -56,6 +56,8 @@ class RemoteJob final : public JobOfMembers {
  private:
   void hear(const MasterWords& words);
   void be_silent(bool is_silent, Duration limit);
+  /// The master may have lost this host, and nobody knows before it has been asked.
+  void be_unsettled();
   /// Over another connection, which knows nothing of the one before.
   void begin_anew();
   void ask_who_is_lost();

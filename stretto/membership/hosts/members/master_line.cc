@@ -96,6 +96,7 @@ asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
   if (!options_.anew || !is_masters) co_return end(words.error());
   // The kernel may have given it up, or the master, to which this host was silent.
   line_is_over_ = true;
+  if (options_.over) options_.over();
   try_again();
 }
 

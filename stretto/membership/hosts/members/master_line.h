@@ -26,6 +26,8 @@ struct MasterLineOptions {
   std::function<void(const Error& why)> ended;                           ///< there will be none any more
   /// The master's host is silent for `limit`, as the master says it (Line::is_silent()); or not any more. May be empty.
   std::function<void(bool is_silent, Duration limit)> silent = {};
+  /// The connection has ended, and others are tried. May be empty.
+  std::function<void()> over = {};
   /// While the master is silent, and where the connection has ended, others are tried. One has been made: nothing that
   /// was said before may be known there. Empty: none is tried.
   std::function<void(MasterLine& line)> anew = {};
