@@ -6,16 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-#include <asio/read_until.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/use_awaitable.hpp>
-#include <asio/write.hpp>
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -30,8 +22,8 @@
 #include "stretto/base/random.h"
 #include "stretto/base/words.h"
 #include "stretto/membership/changes.h"
+#include "stretto/membership/hosts/testing/cutting_proxy.h"
 #include "stretto/membership/masters/job_master.h"
-#include "stretto/transport/hosts/network_thread.h"
 
 namespace stretto {
 namespace {
@@ -261,77 +253,6 @@ TEST(ChangingRank, TheSecondProcessOfANumberIsRefused) {
   EXPECT_THAT(why, testing::ElementsAre("this process is not let in: member 5 is another process, which is there",
                                         "the master of the job is lost: it has ended"));
 }
-
-/// Stands between processes and a master, and ends each connection after so many of the master's lines: what comes then
-/// is lost. To the master it looks like a connection that something between has given up.
-class CuttingProxy {
- public:
-  /// `lines`: of each connection, the next one.
-  CuttingProxy(std::uint16_t master, std::function<int()> lines)
-      : master_(asio::ip::address_v4::loopback(), master), lines_(std::move(lines)) {
-    asio::co_spawn(
-        network_.io(), [this] { return listen(); }, asio::detached);
-  }
-  ~CuttingProxy() {
-    network_.run([this] {
-      asio::error_code ignored;
-      acceptor_.close(ignored);
-      for (const auto& socket : sockets_) socket->close(ignored);
-    });
-    network_.run([] {});  // what waited for them is over
-  }
-  CuttingProxy(const CuttingProxy&) = delete;
-  CuttingProxy& operator=(const CuttingProxy&) = delete;
-
-  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  int connections() const { return connections_; }
-
- private:
-  using tcp = asio::ip::tcp;
-  using Socket = std::shared_ptr<tcp::socket>;
-
-  asio::awaitable<void> listen() {
-    for (;;) {
-      asio::error_code error;
-      const auto client = std::make_shared<tcp::socket>(network_.io()),
-                 server = std::make_shared<tcp::socket>(network_.io());
-      co_await acceptor_.async_accept(*client, asio::redirect_error(asio::use_awaitable, error));
-      if (!error) server->connect(master_, error);
-      if (error) co_return;
-      ++connections_;
-      sockets_.insert(sockets_.end(), {client, server});
-      const int lines = lines_();
-      asio::co_spawn(
-          network_.io(), [this, client, server] { return pass_on(client, server, 1 << 30); }, asio::detached);
-      asio::co_spawn(
-          network_.io(), [this, client, server, lines] { return pass_on(server, client, lines); }, asio::detached);
-    }
-  }
-  asio::awaitable<void> pass_on(Socket from, Socket to, int lines) {
-    asio::error_code error;
-    std::string buffer;
-    for (; lines > 0; --lines) {
-      // The hello has no line's end, and goes with the first line.
-      const std::size_t length = co_await asio::async_read_until(*from, asio::dynamic_buffer(buffer), '\n',
-                                                                 asio::redirect_error(asio::use_awaitable, error));
-      if (error) break;
-      co_await asio::async_write(*to, asio::buffer(buffer, length), asio::redirect_error(asio::use_awaitable, error));
-      if (error) break;
-      buffer.erase(0, length);
-    }
-    for (const Socket& socket : {from, to}) {
-      socket->set_option(asio::socket_base::linger(lines == 0, 0), error);  // a reset, and no end
-      socket->close(error);
-    }
-  }
-
-  const tcp::endpoint master_;
-  const std::function<int()> lines_;
-  NetworkThread network_;
-  tcp::acceptor acceptor_{network_.io(), {asio::ip::address_v4::loopback(), 0}};
-  std::vector<Socket> sockets_;
-  std::atomic<int> connections_{0};
-};
 
 TEST(ChangingRank, AConnectionToTheMasterIsMadeAnewAndNothingIsLostWithIt) {
   constexpr std::uint64_t kBatches = 200;

@@ -32,7 +32,7 @@ class ServedMembers : public testing::Test {
   /// The next word of one kind, and in `others` those before it but beats.
   static MasterWords hear(RawPeer& peer, Kind kind, std::vector<Kind>* others = nullptr) {
     for (;;) {
-      const MasterWords words = hear(peer);
+      MasterWords words = hear(peer);
       if (words.kind == kind) return words;
       if (others != nullptr && words.kind != Kind::beat) others->push_back(words.kind);
     }
