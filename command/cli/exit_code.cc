@@ -57,6 +57,7 @@ namespace {
 // are wrong themselves, no rank is known, and each process says so.
 bool speaks() {
   try {
+    if (launched_as_member()) return true;
     const auto launched = launched_rank();
     if (!launched || launched->rank % launched->local_ranks == 0) return true;
     return given_meeting(launched->rank, launched->ranks) != nullptr;

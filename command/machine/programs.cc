@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "stretto/base/clock.h"
@@ -92,6 +93,16 @@ Result<std::string> run_program(const std::vector<std::string>& arguments, const
                                             WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status))};
   }
   return out;
+}
+
+std::vector<std::string> own_program() {
+  std::error_code error;
+  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", error).string()};
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string word;
+  std::getline(file, word, '\0');  // the name by which it was started
+  while (std::getline(file, word, '\0')) words.push_back(word);
+  return words;
 }
 
 std::string program_folder() {

@@ -15,6 +15,9 @@ namespace stretto::command {
 Result<std::string> run_program(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
                                 Duration limit);
 
+/// This program, as a path, and the arguments that it was started with.
+std::vector<std::string> own_program();
+
 /// The folder this program lies in.
 std::string program_folder();
 

@@ -8,11 +8,13 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "command/statistics/statistics.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/files/input_file.h"
 #include "stretto/base/words.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/observe/trace.h"
 #include "stretto/train/job/summary_json.h"
@@ -73,18 +75,43 @@ std::string elsewhere(const RecordedRun& run, int rank) {
   return {};
 }
 
+/// How many ranks have had a part in the run: where members change, as many as have had numbers.
+int num_ranks(const RunFolder& folder, const RecordedRun& run) {
+  int ranks = run.options.ranks;
+  if (run.options.least == 0) return ranks;
+  if (run.summary && run.summary->members) {
+    return std::max(ranks, static_cast<int>(run.summary->members->batches.size()));
+  }
+  std::error_code unknown;
+  for (int number = ranks; number < RoundHeader::kMaxNamedRanks; ++number) {
+    if (fs::exists(stored_as(folder.records_file(number)), unknown)) ranks = number + 1;
+  }
+  return ranks;
+}
+
+/// Whether a rank is known to have had no part: one that waited as a spare, or a number that no process has had.
+bool had_no_part(const RecordedRun& run, int rank) {
+  if (run.options.least == 0) return false;
+  if (!run.summary || !run.summary->members) return rank >= run.options.ranks;
+  const auto& batches = run.summary->members->batches;
+  return std::cmp_greater_equal(rank, batches.size()) || batches[static_cast<std::size_t>(rank)] == 0;
+}
+
 /// The steps of all ranks. What a rank should have recorded, and is not there, is a gap of the run: a file; of a run
 /// that has ended also the rest of a file, where there are fewer records than batches.
 void read_all_steps(const RunFolder& folder, RecordedRun& run) {
   std::vector<std::string> of_ended;
   std::uint64_t recorded = 0;
-  for (int rank = 0; rank < run.options.ranks; ++rank) {
+  const int ranks = num_ranks(folder, run);
+  for (int rank = 0; rank < ranks; ++rank) {
     std::vector<RecordedStep>& steps = run.ranks.emplace_back();
     const auto found = read_steps(folder, rank, steps);
     if (!found && found.error().code != Errc::io) throw Failure(found.error());
     recorded += steps.size();
     if (!found) {
       run.gaps.push_back(fmt::format("no records of rank {}: {}", rank, found.error().message));
+    } else if (*found == LinesFound::no_file && had_no_part(run, rank)) {
+      continue;
     } else if (*found == LinesFound::no_file) {
       const std::string kept = elsewhere(run, rank);
       run.gaps.push_back(fmt::format("no records of rank {}: {}", rank,
@@ -189,7 +216,7 @@ void read_rounds(const RunFolder& folder, RecordedRun& run, Traced& traced) {
   const LinesFound merged = found_in(folder.file("trace.json"));
   if (merged == LinesFound::cut) run.gaps.emplace_back("not all of the trace: trace.json is not as a run writes it");
   if (merged != LinesFound::no_file) return;
-  for (int rank = 0; rank < run.options.ranks; ++rank) {
+  for (int rank = 0; std::cmp_less(rank, run.ranks.size()); ++rank) {
     const LinesFound part = found_in(folder.trace_file(rank));
     if (!run.summary || part == LinesFound::all) continue;
     if (part == LinesFound::no_file && rank == 0) {

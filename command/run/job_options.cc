@@ -1,5 +1,10 @@
 #include "command/run/job_options.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "stretto/base/error.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -24,6 +29,72 @@ void describe_restarts(CommandLine& line, ProgramRanks& job) {
               "Where members change: so many processes take the places of lost ones that were started here, all "
               "together; each takes the model over from the others. Default 0.",
               into(job.restarts, 0, JobMemory::kMaxRanks, "3"));
+}
+
+void describe_members(CommandLine& line, ProgramRanks& job) {
+  line.option(
+      "--here", "N",
+      "With MIN:MAX: so many processes are started. Those above MAX wait as spares for the place of one that is "
+      "lost or has left; 0: others come by stretto join. Default MAX.",
+      [&job](std::string_view option, const std::string& text) {
+        job.here = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "4"));
+      });
+  line.option(
+      "--listen", "[ADDRESS:]PORT",
+      "With MIN:MAX: at this port more processes come by stretto join, and stretto members and leave work; 0: "
+      "any that is free. ADDRESS: one of this host's; 127.0.0.1: they come from this host alone; none: "
+      "that of the first interface that STRETTO_INTERFACE allows (docs/clusters.md). A line says where, and where "
+      "the job's secret lies. Default: they come from here alone.",
+      into_address(job.listen));
+  line.option(
+      "--token-file", "FILE",
+      "With --listen: the job's secret is written there, for this user alone, as long as the job lasts. Default: "
+      "a file that the line names; none where STRETTO_TOKEN says the secret.",
+      into(job.secret_file));
+  line.option(
+      "--patience", "TIME",
+      "With MIN:MAX: so long fewer than MIN wait for others, before the job is given up. Default 0s; 5m where "
+      "others may come by --restarts or --listen.",
+      [&job](std::string_view option, const std::string& text) { job.patience = parse_duration(option, text, "30s"); });
+  line.option(
+      "--evict", "TIME",
+      "With MIN:MAX: a member for which others have waited in a call for so long is excluded: the others go on, "
+      "and its process is ended, which counts as a loss. A step that takes longer is one, too; from 2s. Default: "
+      "it is waited for, and named after ten seconds.",
+      [&job](std::string_view option, const std::string& text) {
+        job.evict = parse_duration(option, text, "5s");
+        if (job.evict < std::chrono::seconds(2)) reject(option, text, "expected a time from 2s", "--evict 5s");
+      });
+  line.flag("--no-return", "",
+            "With MIN:MAX: no process takes the place of a member that is excluded by --evict, or was lost with its "
+            "host. Default: one does, by --restarts, or where the host is back.",
+            [&job](std::string_view, const std::string&) { job.no_return = true; });
+}
+
+bool has_member_options(const ProgramRanks& job) {
+  return job.restarts > 0 || job.here || job.listen || job.patience || job.evict > Duration::zero() || job.no_return ||
+         !job.secret_file.empty();
+}
+
+void check_member_options(const ProgramRanks& job) {
+  const auto require_range = [&job](bool given, std::string_view option) {
+    if (!given || job.least > 0) return;
+    throw UsageError(
+        fmt::format("{} with --ranks {}: expected a range, as in --ranks 1:{}", option, job.ranks, job.ranks));
+  };
+  require_range(job.restarts > 0, fmt::format("--restarts {}", job.restarts));
+  require_range(job.here.has_value(), fmt::format("--here {}", job.here.value_or(0)));
+  require_range(job.listen.has_value(), "--listen");
+  require_range(job.patience.has_value(), "--patience");
+  require_range(job.evict > Duration::zero(), "--evict");
+  require_range(job.no_return, "--no-return");
+  if (!job.secret_file.empty() && !job.listen) {
+    throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
+  }
+  if (!job.listen && job.here.value_or(job.ranks) < job.least) {
+    throw UsageError(fmt::format("--here {} of at least {} ranks, and nobody else comes: expected more, or --listen",
+                                 *job.here, job.least));
+  }
 }
 
 void describe_grace(CommandLine& line, ProgramRanks& job) {

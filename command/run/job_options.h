@@ -19,6 +19,12 @@ inline constexpr std::string_view kAddressHelp =
 Setter into_address(std::optional<JobAddress>& target);
 void describe_secret(CommandLine& line, std::string& file);
 void describe_restarts(CommandLine& line, ProgramRanks& job);
+/// The options of whoever starts a job whose members change, without --ranks, --liveness and --restarts.
+void describe_members(CommandLine& line, ProgramRanks& job);
+/// Whether one of these or --restarts was given.
+bool has_member_options(const ProgramRanks& job);
+/// Throws UsageError where they do not fit --ranks, or each other.
+void check_member_options(const ProgramRanks& job);
 void describe_grace(CommandLine& line, ProgramRanks& job);
 void describe_tag(CommandLine& line, ProgramRanks& job);
 

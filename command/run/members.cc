@@ -36,6 +36,11 @@ void describe_join(CommandLine& line, ProgramRanks& job) {
                 job.here = static_cast<int>(parse_integer(option, text, 1, JobMemory::kMaxRanks, "2"));
               });
   describe_restarts(line, job);
+  line.flag(
+      "--no-return", "",
+      "None takes the place of one that the others have gone on without, since it stood still or nothing came from "
+      "this host. Default: one does, where the host is back, or by --restarts.",
+      [&job](std::string_view, const std::string&) { job.no_return = true; });
   describe_grace(line, job);
   describe_secret(line, job.secret_file);
   describe_tag(line, job);
@@ -53,7 +58,7 @@ void describe_join(CommandLine& line, ProgramRanks& job) {
 int join_job_elsewhere(const ProgramRanks& given) {
   ProgramRanks job = given;
   job.here = given.here.value_or(1);
-  return run_program_ranks(job, "stretto join");
+  return run_program_ranks(job, "stretto join").status;
 }
 
 // ---- stretto members ----

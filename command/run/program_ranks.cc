@@ -10,22 +10,20 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <memory>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "command/cli/output.h"
 #include "command/run/output_of_ranks.h"
 #include "command/run/rank_environment.h"
+#include "command/run/started_master.h"
 #include "command/run/why_not_started.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/job_processes.h"
-#include "stretto/membership/masters/job_address.h"
-#include "stretto/membership/masters/job_master.h"
 #include "stretto/membership/masters/remote_job.h"
 #include "stretto/membership/views/member_place.h"
-#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
@@ -37,11 +35,10 @@ constexpr int kNoSuchProgram = 127, kNotExecutable = 126;  // as shells have the
 constexpr Duration kLeftAfterKill = 1s;   // until what has been killed, and is not seen to be gone, is left alone
 constexpr Duration kUnread = 1s;          // without a reader, until output is dropped after a signal
 constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
-constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
-constexpr Duration kForOneInPlace = 10s;  // of one that leaves: it may have little time
 constexpr Duration kToHearOfEnd = 5s;     // for members that were started elsewhere
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
+constexpr const char* kNoneComes = "no process takes its place";
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> out;
@@ -83,9 +80,13 @@ class RunningPrograms {
                     .ended = [this](int rank, int wait_status) { ended(rank, wait_status); },
                     .interrupted = [this] { return interrupted(); }}) {}
 
-  int run();
+  EndOfPrograms run();
 
  private:
+  /// Returns the exit status.
+  int run_all();
+  /// Of a job that has ended before, by its register.
+  int status_of_ended_job();
   /// Of members that change: the master, or the way to it.
   void begin_changing_job();
   /// Numbers and places of the first processes.
@@ -153,21 +154,32 @@ class RunningPrograms {
   std::vector<MemberPlace> first_;                 // of those that are started first
   std::vector<MemberPlace> places_;                // of all processes that have been started, in order
   std::vector<ProcessToCome> to_start_;            // in the places of lost ones
-  std::vector<int> lost_with_host_;                // processes that are ended for that
+  std::map<int, JobOfMembers::Fate> parted_;       // processes without which the others go on, until they have ended
   std::vector<std::pair<int, int>> to_part_with_;  // processes that have ended, and their wait statuses
   int restarts_left_;                              // not counting those
   int lost_status_ = 0;                            // of the first process that was lost, where the others go on
   bool all_left_ = true;                           // those that have ended, or have ended with 0
   std::optional<TimePoint> end_heard_by_;
-  std::optional<SecretFile> secret_;
-  std::unique_ptr<JobOfMembers> changing_;  // where members change
-  JobMaster* master_ = nullptr;             // the same, where it is here
-  RemoteJob* remote_ = nullptr;             // the same, where it is not
-  JobProcesses processes_;                  // tells of ends until it is gone: the first to go
+  std::optional<StartedMaster> started_;  // where members change, and their master is here
+  std::optional<RemoteJob> remote_;       // where it is not
+  JobMaster* master_ = nullptr;           // of started_
+  JobOfMembers* changing_ = nullptr;      // either of these
+  JobProcesses processes_;                // tells of ends until it is gone: the first to go
 };
 
-int RunningPrograms::run() {
+EndOfPrograms RunningPrograms::run() {
+  EndOfPrograms end{.status = run_all()};
+  end.first_lost = lost_status_;
+  end.interrupted = processes_.interrupted() != 0;
+  if (master_ == nullptr) return end;
+  end.reached_end = master_->known().end == JobEnd::done;
+  for (auto& [number, report] : master_->reports()) end.reports.push_back(report);
+  return end;
+}
+
+int RunningPrograms::run_all() {
   if (job_.least > 0 || job_.job) begin_changing_job();
+  if (started_ && master_->known().end != JobEnd::none) return status_of_ended_job();
   first_ = first_places();
   for (const MemberPlace& place : first_) {
     if (!over()) start(place);
@@ -180,6 +192,12 @@ int RunningPrograms::run() {
   end_what_is_left();
   write_what_is_left();
   return exit_status();
+}
+
+int RunningPrograms::status_of_ended_job() {
+  const int status = master_->known().end == JobEnd::done ? 0 : 1;
+  say(fmt::format("the job of the register {} {}", job_.log, status == 0 ? "has ended" : "was given up"));
+  return status;
 }
 
 int RunningPrograms::exit_status() {
@@ -197,43 +215,20 @@ int RunningPrograms::exit_status() {
 
 void RunningPrograms::begin_changing_job() {
   if (job_.job) {
-    auto remote = std::make_unique<RemoteJob>(
-        RemoteJob::Options{.host = job_.job->host,
-                           .port = job_.job->port,
-                           .token = JobSecret::find(job_.secret_file, job_.job->port).or_throw()});
-    remote_ = remote.get();
-    changing_ = std::move(remote);
+    remote_.emplace(RemoteJob::Options{.host = job_.job->host,
+                                       .port = job_.job->port,
+                                       .token = JobSecret::find(job_.secret_file, job_.job->port).or_throw()});
+    changing_ = &*remote_;
     if (changing_->known().end != JobEnd::none) {
       throw Failure({Errc::unavailable, text("the job at ", job_.job->to_string(), " has ended")});
     }
     if (program_.empty()) program_ = remote_->beside().program;
     return;
   }
-  const bool others_come = job_.restarts > 0 || job_.listen;  // then too few are waited for
-  const std::optional<Token> made_up = job_.listen ? JobSecret::by_environment() : std::nullopt;
-  const Token token = made_up.value_or(new_token());
-  auto master = std::make_unique<JobMaster>(JobMaster::Options{
-      .token = token,
-      .listen = job_.listen ? job_.listen->host : "127.0.0.1",
-      .port = job_.listen ? job_.listen->port : std::uint16_t{0},
-      .least = job_.least,
-      .most = job_.ranks,
-      .first = std::min(job_.ranks, here_ > 0 ? here_ : job_.least),
-      .places = std::min(JobMemory::kMaxRanks, std::max(job_.ranks, here_) + (job_.listen ? job_.ranks : 0)),
-      .wait = job_.patience.value_or(others_come ? kForAnother : Duration(0)),
-      .wait_to_leave = others_come ? kForOneInPlace : Duration(0),
-      .evict = job_.evict,
-      .program = program_,
-      .liveness = job_.listen ? job_.liveness : Duration(0)});
-  master_ = master.get();
-  changing_ = std::move(master);
-  if (!job_.listen) return;
-  std::string where;
-  if (!made_up) {
-    secret_.emplace(job_.secret_file.empty() ? JobSecret::usual_file(master_->port()) : job_.secret_file, token);
-    where = fmt::format(", with the secret in {}", secret_->path());
-  }
-  say(fmt::format("others come by: stretto join {}{}", master_->address().to_string(), where));
+  started_.emplace(job_, here_);
+  master_ = &started_->master();
+  changing_ = master_;
+  if (!started_->how_to_come().empty()) say(started_->how_to_come());
 }
 
 std::vector<MemberPlace> RunningPrograms::first_places() {
@@ -335,7 +330,8 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   output_.pass_on();
   processes_.attend();
   if (!changing_) return;
-  const bool is_silent = remote_ != nullptr && remote_->is_silent() && !over();
+  if (!to_part_with_.empty() && !over()) (void)changing_->known();  // by which a master that has just gone shows
+  const bool is_silent = remote_ && remote_->is_silent() && !over();
   changing_->fulfil_wishes([this](MemberNumber number, JobOfMembers::Fate fate) { part_with(number, fate); },
                            [this](const std::string& line) { say(line); });
   if (is_silent) return;
@@ -344,8 +340,9 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
 
 void RunningPrograms::part_with(MemberNumber number, JobOfMembers::Fate fate) {
   const int slot = slot_of(number);
-  if (fate == JobOfMembers::Fate::excluded || slot < 0) return processes_.end_member(slot);
-  lost_with_host_.push_back(slot);
+  if (slot < 0) return;
+  parted_[slot] = fate;
+  if (fate == JobOfMembers::Fate::excluded) return processes_.end_member(slot);
   if (processes_.process(slot) != 0) processes_.send(slot, SIGKILL);
 }
 
@@ -363,7 +360,7 @@ void RunningPrograms::ended(int slot, int wait_status) {
   if (slot == starting_) hear_start();
   if (slot == starting_) return;  // it has not become the program
   // Before the master has been heard nobody knows whether the others have gone on without it.
-  if (remote_ != nullptr && !over()) return to_part_with_.push_back({slot, wait_status});
+  if (remote_ && !over()) return to_part_with_.push_back({slot, wait_status});
   take_end(slot, wait_status);
 }
 
@@ -371,9 +368,11 @@ void RunningPrograms::take_end(int slot, int wait_status) {
   if (changing_) changing_->lose(number_of(slot));
   const int status = exit_status_of(wait_status);
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
-  if (std::erase(lost_with_host_, slot) > 0 && !over()) {
+  const auto parted = parted_.find(slot);
+  if (parted != parted_.end() && parted->second == JobOfMembers::Fate::lost_with_host && !over()) {
+    if (job_.no_return && lost_status_ == 0) lost_status_ = status;
     return say(fmt::format("{} was lost with this host, of which its master heard nothing; {}", name_of(slot),
-                           let_another_come(slot, status)));
+                           job_.no_return ? kNoneComes : let_another_come(slot, status)));
   }
   if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(slot)));
   if (changing_ && (!over() || remote_) && changing_->known().view.has_departed(number_of(slot))) {
@@ -396,8 +395,8 @@ void RunningPrograms::ended_well(int slot) {
   const Registered job = changing_->known();
   if (over() || job.end != JobEnd::none || job.view.epoch == 0) return;
   say(fmt::format("{} {}", name_of(slot),
-                  job.view.has(number_of(slot)) ? "has ended before the job, which goes on without it"
-                                                : "has left before it came in"));
+                  job.view.may_come_in(number_of(slot)) ? "has left before it came in"
+                                                        : "has ended before the job, which goes on without it"));
 }
 
 bool RunningPrograms::go_on_without(int slot, int status, const RankFate& fate) {
@@ -408,7 +407,9 @@ bool RunningPrograms::go_on_without(int slot, int status, const RankFate& fate) 
   if (restarts_left_ == 0 && left < job_.least && !has_others()) return false;
   if (lost_status_ == 0) lost_status_ = status;
   std::string then = "the others go on";
-  if (restarts_left_ > 0) {
+  if (job_.no_return && parted_.contains(slot)) {
+    then = kNoneComes;
+  } else if (restarts_left_ > 0) {
     then = let_another_come(slot, status);
     --restarts_left_;
   }
@@ -442,7 +443,7 @@ std::string RunningPrograms::name_of(int slot) const {
 /// Where the job is elsewhere it goes on without the processes that are here: those that are in it leave.
 bool RunningPrograms::interrupted() {
   const char* const signal = sigabbrev_np(processes_.interrupted());
-  if (remote_ == nullptr) {
+  if (!remote_) {
     say(fmt::format("SIG{} is passed on to the ranks; a second signal kills them", signal));
     return true;
   }
@@ -492,7 +493,7 @@ void RunningPrograms::write_what_is_left() {
 
 }  // namespace
 
-int run_program_ranks(const ProgramRanks& job, const std::string& name) {
+EndOfPrograms run_program_ranks(const ProgramRanks& job, const std::string& name) {
   return RunningPrograms(job, name).run();
 }
 

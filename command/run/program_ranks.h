@@ -17,6 +17,7 @@ struct ProgramRanks {
   /// The job goes on without ranks that are lost as long as so many are left: members change. 0: it does not.
   int least = 0;
   int restarts = 0;                       ///< with it: processes that take the places of lost ones, all together
+  bool no_return = false;                 ///< with it: none takes the place of one that the others have excluded
   std::optional<int> here = {};           ///< with it: processes that are started here; none: as many as ranks
   std::optional<JobAddress> listen = {};  ///< with it: where processes come that are started elsewhere
   std::optional<Duration> patience = {};  ///< with it: for members, where too few are left
@@ -24,17 +25,31 @@ struct ProgramRanks {
   /// With `listen`: a host of which nothing comes for so long is lost with its members.
   Duration liveness = std::chrono::seconds(5);
   std::string secret_file = {};  ///< where the secret of the job is, or will be
+  /// With `listen`: the file of the register, from which another master goes on where this one was killed.
+  std::string log = {};
   /// The processes come to the job that listens there, as `here` of its members; an empty program: as it has it.
   std::optional<JobAddress> job = {};
   Duration grace = std::chrono::seconds(30);  ///< from SIGTERM, or a signal that is passed on, to SIGKILL
   bool tag = false;                           ///< each line of output begins with its rank
+  bool reads_reports = false;                 ///< where members change: EndOfPrograms::reports are asked for
+};
+
+/// How the processes of a job have ended.
+struct EndOfPrograms {
+  /// The exit status for this process: 0 where all ranks have ended with 0, or where members change the job has come to
+  /// its end; the status of the first that has not (128 + signal where it was killed); 128 + signal where one came to
+  /// this process; 127 where there is no such program and 126 where it cannot be executed.
+  int status = 0;
+  int first_lost = 0;        ///< the exit status of the first process without which the others went on
+  bool interrupted = false;  ///< a signal came to this process
+  bool reached_end = false;  ///< where members change
+  /// The same: what members have reported (RankContext::report()), also those that were started elsewhere.
+  std::vector<std::string> reports = {};
 };
 
 /// Starts the ranks, waits for their ends, and leaves none of their processes behind. Lines on standard error, which
-/// begin with `name`, say what goes wrong. Returns the exit status for this process: 0 where all ranks have ended with
-/// 0, or where members change the job has come to its end; the status of the first that has not (128 + signal where it
-/// was killed); 128 + signal where one came to this process; 127 where there is no such program and 126 where it cannot
-/// be executed. Throws Failure where no process, pipe or port can be had (Errc::io), or no master of `job` is there.
-int run_program_ranks(const ProgramRanks& job, const std::string& name);
+/// begin with `name`, say what goes wrong. Throws Failure where no process, pipe or port can be had (Errc::io), or no
+/// master of `job` is there.
+EndOfPrograms run_program_ranks(const ProgramRanks& job, const std::string& name);
 
 }  // namespace stretto::command

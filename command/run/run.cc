@@ -12,7 +12,6 @@
 #include "command/run/rank_range.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
-#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 
@@ -31,25 +30,7 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
                 job.ranks = range.most;
                 job.least = range.is_range ? range.least : 0;
               });
-  line.option(
-      "--here", "N",
-      "With MIN:MAX: so many processes are started. Those above MAX wait as spares for the place of one that is "
-      "lost or has left; 0: others come by stretto join. Default MAX.",
-      [&job](std::string_view option, const std::string& text) {
-        job.here = static_cast<int>(parse_integer(option, text, 0, JobMemory::kMaxRanks, "4"));
-      });
-  line.option(
-      "--listen", "[ADDRESS:]PORT",
-      "With MIN:MAX: at this port more processes come by stretto join, and stretto members and leave work; 0: "
-      "any that is free. ADDRESS: one of this host's; 127.0.0.1: they come from this host alone; none: "
-      "that of the first interface that STRETTO_INTERFACE allows (docs/clusters.md). A line says where, and where "
-      "the job's secret lies. Default: they come from here alone.",
-      into_address(job.listen));
-  line.option(
-      "--token-file", "FILE",
-      "With --listen: the job's secret is written there, for this user alone, as long as the job lasts. Default: "
-      "a file that the line names; none where STRETTO_TOKEN says the secret.",
-      into(job.secret_file));
+  describe_members(line, job);
   line.option(
       "--liveness", "TIME",
       "With --listen: a host of which nothing comes for so long, and whose kernel acknowledges nothing, is lost "
@@ -59,19 +40,12 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
         if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "--liveness 5s");
       });
   line.option(
-      "--patience", "TIME",
-      "With MIN:MAX: so long fewer than MIN wait for others, before the job is given up. Default 0s; 5m where "
-      "others may come by --restarts or --listen.",
-      [&job](std::string_view option, const std::string& text) { job.patience = parse_duration(option, text, "30s"); });
-  line.option(
-      "--evict", "TIME",
-      "With MIN:MAX: a member for which others have waited in a call for so long is excluded: the others go on, "
-      "and its process is ended, which counts as a loss. A step that takes longer is one, too; from 2s. Default: "
-      "it is waited for, and named after ten seconds.",
-      [&job](std::string_view option, const std::string& text) {
-        job.evict = parse_duration(option, text, "5s");
-        if (job.evict < std::chrono::seconds(2)) reject(option, text, "expected a time from 2s", "--evict 5s");
-      });
+      "--register", "FILE",
+      "With --listen: who is in the job is kept in FILE. Where this command is killed, and started again in the same "
+      "way, the job goes on, with the members that were started elsewhere; these wait for it as long as --patience "
+      "says. "
+      "Default: they end with this command.",
+      into(job.log));
   describe_restarts(line, job);
   describe_grace(line, job);
   describe_tag(line, job);
@@ -111,30 +85,18 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
   if (job.ranks == 0) {
     throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
   }
-  const auto require_range = [&job](bool given, std::string_view option) {
-    if (!given || job.least > 0) return;
-    throw UsageError(
-        fmt::format("{} with --ranks {}: expected a range, as in --ranks 1:{}", option, job.ranks, job.ranks));
-  };
   if (const auto place = own_place(); job.least > 0 && place && place->ranks > 1) {
     throw UsageError(fmt::format(
         "--ranks {}:{} in each of {} processes that {} has started, which would be as many jobs: expected it once, and "
         "stretto join on the others",
         job.least, job.ranks, place->ranks, place->starter));
   }
-  require_range(job.restarts > 0, fmt::format("--restarts {}", job.restarts));
-  require_range(job.here.has_value(), fmt::format("--here {}", job.here.value_or(0)));
-  require_range(job.listen.has_value(), "--listen");
-  require_range(job.patience.has_value(), "--patience");
-  require_range(job.evict > Duration::zero(), "--evict");
-  if (!job.secret_file.empty() && !job.listen) {
-    throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
+  check_member_options(job);
+  if (!job.log.empty() && (!job.listen || job.listen->port == 0)) {
+    throw UsageError(
+        fmt::format("--register {} without a port: expected --listen PORT, where members come back to", job.log));
   }
-  if (!job.listen && job.here.value_or(job.ranks) < job.least) {
-    throw UsageError(fmt::format("--here {} of at least {} ranks, and nobody else comes: expected more, or --listen",
-                                 *job.here, job.least));
-  }
-  return run_program_ranks(job, kName);
+  return run_program_ranks(job, kName).status;
 }
 
 }  // namespace

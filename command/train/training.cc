@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,8 @@
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"
 #include "command/machine/machine.h"
+#include "command/machine/programs.h"
+#include "command/run/program_ranks.h"
 #include "command/train/report.h"
 #include "command/train/run_set.h"
 #include "command/train/torch_workload.h"
@@ -18,6 +21,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/machine/cores.h"
 #include "stretto/imbalance/pace.h"
+#include "stretto/membership/job.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/train/job/run.h"
 
@@ -81,9 +85,36 @@ void keep(const RatePrediction& prediction, const std::string& folder) {
   if (!written) print_to(stderr, fmt::format("stretto: {}\n", written.error().message));
 }
 
+/// The exit code of this command for the exit status of a launcher of programs.
+int code_of_members(const EndOfPrograms& end) {
+  if (end.interrupted) return kInterrupted;
+  return end.status > 128 || end.first_lost > 128 ? static_cast<int>(kLostRank) : end.status;
+}
+
+/// The ranks of the run, each of which is this command again. `code`: is told the exit code where they do not reach the
+/// end.
+JobResult run_members(const TrainCommand& command, int& code) {
+  ProgramRanks job = command.members;
+  job.program = own_program();
+  job.reads_reports = true;
+  EndOfPrograms end = run_program_ranks(job, "stretto train");
+  code = code_of_members(end);
+  JobResult result{.reports = std::move(end.reports), .reached_end = end.reached_end};
+  result.exit_status.assign(result.reports.size(), 0);
+  return result;
+}
+
+/// The rank leaves by SIGTERM, and its launcher says that a signal has come.
+void hear_signals_as_a_member() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+}
+
 }  // namespace
 
 int run_train(const TrainCommand& command) {
+  if (launched_as_member()) hear_signals_as_a_member();
   const auto task = load_task(command.options.workload, command.options.seed);
   const Machine machine = this_machine();
   RunGroup group{command.options.algorithm, resolved(command.options, task->facts()), {}};
@@ -94,8 +125,11 @@ int run_train(const TrainCommand& command) {
     prediction = std::move(run.prediction);
   } else {
     std::set<std::string> told;
-    std::optional<RunSummary> summary = run_training(command.options, *task, watched(group.label, told));
-    if (!summary) return kSuccess;  // another rank of the job has it
+    RunHooks hooks = watched(group.label, told);
+    int code = kSuccess;
+    if (command.starts_members()) hooks.start_members = [&] { return run_members(command, code); };
+    std::optional<RunSummary> summary = run_training(command.options, *task, hooks);
+    if (!summary) return code;  // another rank of the job has it, or nobody
     group.runs.push_back(std::move(*summary));
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "command/predict/simulated_choice.h"
+#include "command/run/job_options.h"
 #include "command/train/rate_watch.h"
 #include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
@@ -26,6 +27,11 @@ std::vector<std::string> workload_names() {
   std::vector<std::string> out;
   for (const WorkloadInfo& info : workload_catalogue()) out.emplace_back(info.name);
   return out;
+}
+
+/// The place of this process among a fixed number of ranks: a member of a job that changes has none.
+std::optional<LaunchedRank> fixed_place() {
+  return launched_as_member() ? std::nullopt : launched_rank();
 }
 
 // Checks the name alone: the values possible behind its colon depend on the number of ranks.
@@ -97,7 +103,7 @@ void describe(CommandLine& line, TrainOptions& options, std::string_view heading
 }
 
 void describe_job(CommandLine& line, TrainOptions& options) {
-  if (const auto launched = launched_rank()) options.ranks = launched->ranks;
+  if (const auto launched = fixed_place()) options.ranks = launched->ranks;
   line.positional("WORKLOAD", CommandLine::Presence::required, fmt::format("what to train: {}", join(workload_names())),
                   one_of(options.workload, workload_names()));
   describe(line, options, "The job");
@@ -141,6 +147,9 @@ void describe_train(CommandLine& line, TrainCommand& command) {
   describe(line, command.options, "The algorithm");
   describe_algorithm(line, command.options);
   describe(line, command.options, "Between hosts");
+  line.heading("Processes that come");
+  describe_restarts(line, command.members);
+  describe_members(line, command.members);
   line.heading("How fast it should be");
   line.flag("--predict", "STEPS",
             "Predicts the rate from the first steps of the run (50 of each rank, or so many), shows it beside the "
@@ -157,6 +166,8 @@ void describe_train(CommandLine& line, TrainCommand& command) {
       "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
       "One rank three times slower than the rest; nobody waits for it.");
   line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
+  line.example("stretto train vowels --ranks 2:8 --restarts 3 --listen 29400",
+               "Goes on with two; others take the places of lost ones, and come by stretto join.");
   line.example("stretto train digits --simulated --ranks 64 --pace 1ms --algorithm eager-solo",
                "64 ranks on this machine, in virtual time.");
   line.example("stretto train vowels --pace 500us --predict", "Does it go as fast as it began, and if not, why?");
@@ -242,7 +253,7 @@ void require_effect(const TrainOptions& options, std::span<const std::string> al
   if (options.fixed_order == false && options.simulated) {
     throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");
   }
-  const auto launched = launched_rank();
+  const auto launched = fixed_place();
   const bool speaks_mpi = launched && !launched->shares_memory;
   if (options.seats > 1 && (options.delivery == "latest" || speaks_mpi)) {
     throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
@@ -251,15 +262,15 @@ void require_effect(const TrainOptions& options, std::span<const std::string> al
 }
 
 void check_training(const TrainOptions& options) {
-  if (options.simulated && launched_rank()) {
+  if (options.simulated && launched_from_outside()) {
     throw UsageError("--simulated: all ranks are in one process; start it by itself, with --ranks N");
   }
   resolved(options, plentiful(workload_info(options.workload)));
-  if (const auto launched = launched_rank(); launched && launched->ranks != options.ranks) {
+  if (const auto launched = fixed_place(); launched && launched->ranks != options.ranks) {
     throw UsageError(fmt::format("--ranks {}: this job was started with {} ranks; leave --ranks out", options.ranks,
                                  launched->ranks));
   }
-  if (launched_rank()) return;  // whose host may not have the folders: rank 0 looks at them when all have come
+  if (launched_from_outside()) return;  // the host may not have the folders: who prepares them looks at them
   if (!options.resume.empty()) {
     if (const auto folder = RunFolder::open(options.resume); !folder) {
       throw UsageError(fmt::format("--resume {}: {}", options.resume, folder.error().message));
@@ -268,8 +279,34 @@ void check_training(const TrainOptions& options) {
   if (!options.out.empty()) require_writable_folder("--out", options.out);
 }
 
+bool TrainCommand::starts_members() const {
+  return has_member_options(members) && !launched_as_member();
+}
+
+namespace {
+
+/// Takes from the options of the run what those of its members do not say.
+void check_members(TrainCommand& command) {
+  if (!has_member_options(command.members)) return;
+  const TrainOptions& options = command.options;
+  if (options.simulated) {
+    throw UsageError("--simulated with options of processes that come: expected --churn, or a real run");
+  }
+  if (command.predict_from != 0) {
+    throw UsageError(
+        "--predict: only ranks that stretto forks can be watched, and no process comes to these; leave it "
+        "out, or --restarts and the like");
+  }
+  command.members.ranks = options.ranks;
+  command.members.least = options.least;
+  if (options.liveness > Duration::zero()) command.members.liveness = options.liveness;
+  check_member_options(command.members);
+}
+
+}  // namespace
+
 void check_prediction(const TrainOptions& options) {
-  if (const auto launched = launched_rank()) {
+  if (const auto launched = fixed_place()) {
     throw UsageError(
         fmt::format("--predict: no process watches the ranks that {} starts; leave it out, or start the "
                     "ranks by --ranks {}",
@@ -293,8 +330,9 @@ void check_prediction(const TrainOptions& options) {
 }
 
 Subcommand train_command(std::function<int(const TrainCommand&)> run) {
-  const auto checked = [run = std::move(run)](const TrainCommand& command) {
+  const auto checked = [run = std::move(run)](TrainCommand& command) {
     check_training(command.options);
+    check_members(command);
     if (command.predict_from != 0) check_prediction(command.options);
     require_effect(command.options, std::span(&command.options.algorithm, 1));
     return run(command);

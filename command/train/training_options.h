@@ -7,6 +7,7 @@
 
 #include "command/cli/output.h"
 #include "command/cli/subcommand.h"
+#include "command/run/program_ranks.h"
 #include "stretto/train/job/task.h"
 #include "stretto/train/options/train_options.h"
 #include "workloads/catalogue.h"
@@ -17,7 +18,11 @@ namespace stretto::command {
 struct TrainCommand {
   TrainOptions options;
   std::uint64_t predict_from = 0;  ///< --predict: from so many first steps of each rank; 0: no prediction
+  ProgramRanks members;            ///< how ranks are started to which others may come, as far as options say so
   Output output;
+
+  /// Whether the ranks are processes of their own, to which others may come, and this one starts them.
+  bool starts_members() const;
 };
 
 /// The options of `stretto compare`: the same job by several algorithms, with several seeds.

@@ -68,6 +68,14 @@ std::optional<std::uint64_t> Pool::take(std::uint64_t member) {
   return batch;
 }
 
+std::optional<std::uint64_t> Pool::handed_after(std::uint64_t member, std::uint64_t count) const {
+  const auto found = hands_.find(member);
+  if (found == hands_.end() || gone_.contains(member) || count < found->second.settled) return std::nullopt;
+  const std::uint64_t at = count - found->second.settled;
+  if (at >= found->second.open.size()) return std::nullopt;
+  return found->second.open[at];
+}
+
 void Pool::computed(std::uint64_t member, std::uint64_t count) {
   const auto found = hands_.find(member);
   if (found == hands_.end()) return;
@@ -143,6 +151,47 @@ std::vector<std::uint64_t> Pool::position() const {
     numbers.push_back(losses);
   }
   return numbers;
+}
+
+std::vector<std::uint64_t> Pool::numbers() const {
+  const std::vector<std::uint64_t> of_position = position();
+  std::vector<std::uint64_t> numbers{of_position.size()};
+  numbers.insert(numbers.end(), of_position.begin(), of_position.end());
+  numbers.push_back(gone_.size());
+  numbers.insert(numbers.end(), gone_.begin(), gone_.end());
+  for (const auto& [member, hand] : hands_) {
+    numbers.insert(numbers.end(), {member, hand.settled, hand.computed, hand.open.size()});
+    numbers.insert(numbers.end(), hand.open.begin(), hand.open.end());
+  }
+  return numbers;
+}
+
+Result<Pool> Pool::from_numbers(std::uint64_t batches, std::span<const std::uint64_t> numbers) {
+  bool fits = true;
+  const auto take = [&numbers, &fits](std::uint64_t count) {
+    fits &= count <= numbers.size();
+    const auto first = numbers.subspan(0, fits ? count : 0);
+    numbers = numbers.subspan(first.size());
+    return first;
+  };
+  const auto take_one = [&take] {
+    const auto one = take(1);
+    return one.empty() ? 0 : one[0];
+  };
+  auto pool = from_position(batches, take(take_one()));
+  if (!pool) return pool;
+  const auto gone = take(take_one());
+  pool->gone_.insert(gone.begin(), gone.end());
+  while (fits && !numbers.empty()) {
+    Hand& hand = pool->hands_[take_one()];
+    hand.settled = take_one();
+    hand.computed = take_one();
+    const auto open = take(take_one());
+    hand.open.assign(open.begin(), open.end());
+    for (const std::uint64_t batch : open) fits &= batch < pool->next_;
+  }
+  if (!fits) return wrong_position();
+  return pool;
 }
 
 std::vector<std::uint64_t> position_of_pool(const DispenserPosition& position) {

@@ -34,6 +34,9 @@ class Pool {
   /// The next batch, which is then in the hand of `member`; nothing: there is none, unless some come back
   /// later, or the member is gone, which it may not know yet.
   std::optional<std::uint64_t> take(std::uint64_t member);
+  /// The batch that `member` was handed after the first `count` that it ever was: one that it may not know of. Nothing:
+  /// none, or it is settled, or the member is gone.
+  std::optional<std::uint64_t> handed_after(std::uint64_t member, std::uint64_t count) const;
   /// The member has handed over the first `count` batches that it was ever handed: where it is lost, that was not for
   /// computing one of these. A smaller count than before changes nothing, and none goes beyond what it was handed.
   void computed(std::uint64_t member, std::uint64_t count);
@@ -56,6 +59,10 @@ class Pool {
   /// As plain numbers: the first batch that was never handed out, those that came back, and of batches that may still
   /// be computed, or are dropped, how many members have been lost that were computing them.
   std::vector<std::uint64_t> position() const;
+  /// All of it as plain numbers: position(), and what members have in hand.
+  std::vector<std::uint64_t> numbers() const;
+  /// The pool of `batches` that has these. Errc::bad_input where numbers() cannot have written them.
+  static Result<Pool> from_numbers(std::uint64_t batches, std::span<const std::uint64_t> numbers);
   /// So many batches are dropped by such a position.
   static std::uint64_t dropped_in(std::span<const std::uint64_t> position);
 

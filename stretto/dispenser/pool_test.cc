@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <vector>
 
 #include "stretto/dispenser/position.h"
@@ -30,6 +31,51 @@ TEST(Pool, HandsOutFirstWhatALostMemberHadInHand) {
   EXPECT_EQ(pool.take(2), 4u);
   EXPECT_FALSE(pool.take(2));
   EXPECT_EQ(pool.in_hand(2), (Numbers{1, 3, 5, 4}));
+}
+
+/// A pool in the middle of a job: returned batches, one that is gone, batches settled, computed and in hand.
+Pool under_way() {
+  Pool pool(20);
+  for (int i = 0; i < 3; ++i) pool.take(1), pool.take(2), pool.take(3);
+  pool.settle(2, 1);
+  pool.computed(3, 2);
+  pool.give_back(1, 1, true);
+  return pool;
+}
+
+TEST(Pool, GoesOnFromItsNumbersAsItWouldHave) {
+  for (Pool pool : {Pool(20), under_way()}) {
+    Pool again = Pool::from_numbers(20, pool.numbers()).value();
+    EXPECT_EQ(again.numbers(), pool.numbers());
+    for (const std::uint64_t member : {3, 2, 1, 4, 2}) EXPECT_EQ(again.take(member), pool.take(member)) << member;
+    EXPECT_EQ(again.handed_after(3, 1), pool.handed_after(3, 1));
+    EXPECT_EQ(again.give_back(3, 0, true), pool.give_back(3, 0, true));
+    EXPECT_EQ(again.numbers(), pool.numbers());
+  }
+}
+
+TEST(Pool, RefusesNumbersThatItHasNotWritten) {
+  const Numbers numbers = under_way().numbers();
+  // Cut behind a hand they are those of a pool with fewer hands.
+  std::size_t whole = 0;
+  for (std::size_t cut = 0; cut < numbers.size(); ++cut) {
+    whole += Pool::from_numbers(20, std::span(numbers).first(cut)).ok() ? 1 : 0;
+  }
+  EXPECT_EQ(whole, 3u);
+  EXPECT_FALSE(Pool::from_numbers(3, numbers)) << "of more batches than the job has";
+}
+
+TEST(Pool, SaysAgainWhatAMemberWasHanded) {
+  Pool pool(9);
+  for (int i = 0; i < 3; ++i) pool.take(1), pool.take(2);  // 0, 2, 4 and 1, 3, 5
+  EXPECT_EQ(pool.handed_after(1, 2), 4u);
+  EXPECT_FALSE(pool.handed_after(1, 3));
+  EXPECT_FALSE(pool.handed_after(7, 0)) << "it was handed none";
+  pool.settle(1, 2);
+  EXPECT_EQ(pool.handed_after(1, 2), 4u) << "the count is of all that it ever was handed";
+  EXPECT_FALSE(pool.handed_after(1, 1)) << "it is settled";
+  pool.give_back(1, 2, true);
+  EXPECT_FALSE(pool.handed_after(1, 2)) << "it is gone";
 }
 
 TEST(Pool, CountsWhatWasAppliedFromTheFirstBatchOn) {

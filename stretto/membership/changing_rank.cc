@@ -27,6 +27,7 @@ constexpr std::chrono::milliseconds kLookEvery{100};
 constexpr Duration kWaitsLong = std::chrono::seconds(1);           // for the members of its world, and says so then
 constexpr Duration kForTheSlowest = std::chrono::hours(24 * 365);  // the master names it, and may go on without it
 constexpr Duration kForTheOthers = std::chrono::minutes(5);        // to end, at the end of the job
+constexpr Duration kToHearAReport = std::chrono::seconds(10);      // for the master
 
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
 struct Stopped {};
@@ -88,6 +89,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::span<std::byte> extra() override { return {}; }
   bool interrupted() override { return options_.interrupted && options_.interrupted(); }
   Changes* changes() override { return this; }
+  void report(std::string report) override;
 
   const View& view() const override { return member_.view(); }
   MemberNumber number() const override { return member_.number(); }
@@ -124,7 +126,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   /// Says hello, and waits for the answer.
   void connect();
   ProcessWords hello() const { return {.hello = member_.hello(), .words = process_}; }
-  /// Says over a new connection all that may have been lost with the one before.
+  /// Says over a new connection all that may have been lost with the one before, or with another master.
   void say_again(MasterLine& line);
   std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }
   void part_from_world() noexcept {
@@ -163,6 +165,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::map<std::uint64_t, std::string> meetings_;     // where the members of a view meet, by its epoch
   std::optional<ProcessWords> published_;             // by this rank, as the first of a view
   std::optional<ProcessWords> asked_;                 // for a batch, and there is no answer
+  std::optional<ProcessWords> result_;                // that it has reported, and the master has not heard
   std::uint64_t taken_ = 0;                           // batches that have come
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
   std::atomic<bool> changing_{false}, sent_away_{false};
@@ -215,6 +218,17 @@ void ChangingRank::say_again(MasterLine& line) {
   if (member_.is_leaving()) line.write({.kind = ProcessWords::Kind::leaving});
   line.write(ProcessWords::of(waits_ ? ProcessWords::Kind::waits : ProcessWords::Kind::goes_on));
   if (asked_) line.write(*asked_);
+  if (result_) line.write(*result_);
+}
+
+/// The process may end right after it: by then the master has it.
+void ChangingRank::report(std::string report) {
+  SayingRankContext::report(report);
+  if (!line_ || !options_.terms.contains(kReportsTo)) return;
+  std::unique_lock lock(mutex_);
+  result_ = ProcessWords{.kind = ProcessWords::Kind::result, .words = std::move(report)};
+  line_->write(*result_);
+  changed_.wait_for(lock, kToHearAReport, [this] { return !result_ || over_; });
 }
 
 void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
@@ -237,6 +251,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
       break;
     case MasterWords::Kind::meet: meetings_ = {{words.epoch, words.words}}; break;
     case MasterWords::Kind::leave: sent_away_.store(true, std::memory_order_relaxed); break;
+    case MasterWords::Kind::heard: result_.reset(); break;
     default: break;
   }
   changed_.notify_all();
@@ -358,7 +373,8 @@ void ChangingRank::enter() {
       joining_ = false;
     } catch (const Stopped&) {
       continue;
-    } catch (const Failure&) {
+    } catch (const Failure& failure) {
+      if (failure.error().code == Errc::unavailable) throw;  // memory, or what else a world takes of the host
       // Another member has been lost on its way: then the master stops this view.
       std::unique_lock lock(mutex_);
       require_present();

@@ -19,11 +19,14 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/descriptor.h"
 #include "stretto/base/error.h"
+#include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
 #include "stretto/base/words.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/hosts/testing/cutting_proxy.h"
 #include "stretto/membership/masters/job_master.h"
+#include "stretto/observe/temporary_folder.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto {
 namespace {
@@ -198,6 +201,22 @@ TEST(ChangingRank, ABatchIsDroppedThatThreeLostOnesWereComputingAndNoneThatTheyH
   EXPECT_THAT(told, testing::HasSubstr("batch 1 is dropped: 3 members were lost that may have been computing it"));
 }
 
+TEST(ChangingRank, AWorldForWhichThereIsNoMemoryIsNotEnteredAndEndsTheJobWithBothNumbers) {
+  const std::uint64_t needed = JobMemory::bytes_needed(2, 0);
+  const auto main = [&](RankContext& rank) {
+    ::setenv("STRETTO_SHM_LIMIT", text(needed - 1).c_str(), 1);  // in the process of the rank
+    (void)rank.world();
+    return 0;
+  };
+  std::string told;
+  const auto tell = [&](const std::string& line) { told += line + '\n'; };
+  const JobResult job = run_job({.ranks = 2, .least = 2, .tell = tell}, main).or_throw();
+  EXPECT_FALSE(job.reached_end);
+  EXPECT_EQ(job.exit_status, (std::vector{1, 1}));
+  EXPECT_THAT(told, testing::HasSubstr(text("too little shared memory: 2 ranks need ", format_bytes(needed),
+                                            ", there are ", format_bytes(needed - 1))));
+}
+
 /// Why a process does not become a rank.
 Error failure_of(const ChangingRankOptions& options) {
   try {
@@ -273,6 +292,32 @@ TEST(ChangingRank, AConnectionToTheMasterIsMadeAnewAndNothingIsLostWithIt) {
   EXPECT_EQ(master.known().view.epoch, 1u) << "nobody was lost";
   EXPECT_EQ(master.known().end, JobEnd::done);
   EXPECT_GE(proxy.connections(), static_cast<int>(kBatches / 8));
+}
+
+TEST(ChangingRank, AnotherMasterGoesOnFromTheLogAndNothingIsLostWithTheOneBefore) {
+  constexpr std::uint64_t kBatches = 200;
+  const TemporaryFolder folder;
+  JobMaster::Options options{
+      .token = new_token(), .wait = 1min, .liveness = 1s, .log = folder.path() + "/log", .job = "a job"};
+  std::optional<JobMaster> master(std::in_place, options);
+  options.port = master->port();
+  const auto rank = make_changing_rank({.port = options.port, .token = options.token});
+  Changes& changes = *rank->changes();
+  (void)rank->world();
+  ASSERT_TRUE(changes.begin());
+  std::vector<std::uint64_t> batches;
+  while (const auto batch = changes.take(kBatches, 0)) {
+    batches.push_back(*batch);
+    if (*batch % 40 != 7) continue;
+    master.reset();
+    master.emplace(options);
+  }
+  std::vector<std::uint64_t> all(kBatches);
+  std::iota(all.begin(), all.end(), std::uint64_t{0});
+  EXPECT_EQ(batches, all) << "each is handed out once";
+  EXPECT_TRUE(changes.finish());
+  EXPECT_EQ(master->known().view.epoch, 1u) << "nobody was lost";
+  EXPECT_EQ(master->known().end, JobEnd::done);
 }
 
 TEST(ChangingRank, AProcessWithOtherTermsIsToldBothValues) {

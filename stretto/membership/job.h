@@ -113,8 +113,9 @@ struct JobOptions {
   Duration grace_after_loss = std::chrono::seconds(30);
   /// The same after SIGINT, SIGTERM, SIGHUP or SIGQUIT, which is passed on to the ranks as SIGTERM.
   Duration grace_after_interrupt = std::chrono::seconds(2);
-  std::optional<Duration> liveness = {};  ///< JoinOptions::liveness, of ranks that something else has started
-  std::string between = {};               ///< JoinOptions::between, of the same
+  std::optional<Duration> liveness = {};          ///< JoinOptions::liveness, of ranks that something else has started
+  std::string between = {};                       ///< JoinOptions::between, of the same
+  std::map<std::string, std::string> terms = {};  ///< JoinOptions::terms, of the same
 };
 
 /// How the ranks of a job have ended.
@@ -198,6 +199,8 @@ struct JoinOptions {
   std::optional<Duration> liveness = {};
   /// Of the same, alike on all: what moves messages between hosts, "tcp". Empty: as STRETTO_BETWEEN says, or that.
   std::string between = {};
+  /// With `member`: what has to be the same for all members, by name. The master refuses one that differs.
+  std::map<std::string, std::string> terms = {};
   std::uint64_t extra_bytes = 0;                ///< as JobOptions::extra_bytes; what rank 0 says counts
   Duration timeout = std::chrono::seconds(60);  ///< for the last rank to come
   /// Called about ten times a second while join_job() or JoinedRank::leave() waits, on its thread: the place to look

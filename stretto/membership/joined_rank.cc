@@ -29,6 +29,13 @@ static_assert(kRanksThatTold < JobMemory::kNumCounters);
 constexpr std::chrono::milliseconds kShortestPoll{1};
 constexpr std::chrono::milliseconds kLongestPoll{100};
 
+/// View::terms of a member: the caller's, and how it reaches other hosts.
+std::map<std::string, std::string> terms_of(const JoinOptions& options) {
+  auto terms = options.terms;
+  terms.emplace("between", between_hosts({}, options.between).carrier);
+  return terms;
+}
+
 /// A rank of a job whose ranks all share memory.
 class RankOfHost final : public PartOfJob {
  public:
@@ -113,7 +120,7 @@ class MemberOfJob final : public PartOfJob {
                                      .number = options.member->number,
                                      .place = options.member->place,
                                      .most = options.member->most,
-                                     .terms = {{"between", between_hosts({}, options.between).carrier}},
+                                     .terms = terms_of(options),
                                      .say = [this](const RankMessage& message) { said_.hear(message); },
                                      .look = options.look})) {}
 
@@ -193,6 +200,7 @@ Result<JobResult> run_joined(const RankMain& main, const JobOptions& options) {
   join.extra_bytes = options.extra_bytes;
   join.liveness = options.liveness;
   join.between = options.between;
+  join.terms = options.terms;
   auto joined = join_job(join);
   if (!joined) return joined.error();
   int status = 1;

@@ -28,7 +28,7 @@ class Job:
         self._folder = tempfile.TemporaryDirectory()
         self._said = pathlib.Path(self._folder.name) / "said"
         with self._said.open("w", encoding="utf-8") as said:
-            self.process = subprocess.Popen([STRETTO, "run", "--ranks", ranks, "--listen", "127.0.0.1:0", *options, "--", *program],
+            self.process = subprocess.Popen([STRETTO, *self.command(ranks, "--listen", "127.0.0.1:0", *options, program=program)],
                                             stdout=subprocess.PIPE, stderr=said, text=True, env=self.environment)
         wait_until(lambda: ADDRESS.search(self.said()) or self.process.poll() is not None)
         self.address, self.secret = ADDRESS.search(self.said()).groups()
@@ -42,6 +42,10 @@ class Job:
         self._folder.cleanup()
         if self.secret:
             pathlib.Path(self.secret).unlink(missing_ok=True)
+
+    @staticmethod
+    def command(ranks, *options, program):
+        return ["run", "--ranks", ranks, *options, "--", *program]
 
     def said(self):
         return self._said.read_text(encoding="utf-8")
@@ -168,6 +172,14 @@ class Joining(ProgramTest):
             self.assertEqual(join.returncode, 128 + signal.SIGKILL)
             self.assertIn("is lost: killed by SIGKILL; another process takes its place, as member 2\n", said)
             job.wait_for_members(0)
+
+    def test_a_program_that_raises_at_once(self):
+        with Job("1:3", LOOP, "sync", LONG, options=["--here", "1"]) as job:
+            job.wait_for_members(0)
+            result = job.stretto("join", "--restarts", "2", "--", "sh", "-c", "exit 7")
+            self.assertEqual(result.returncode, 7, result.stderr)
+            self.assertEqual(result.stderr.count("ended with exit status 7"), 3)
+            self.assertEqual((job.look()["members"][0]["member"], job.look()["epoch"], job.look()["spares"]), (0, 1, []))
 
     def test_a_join_that_is_killed_takes_its_processes_along(self):
         with Job("1:3", LOOP, "sync", LONG, options=["--here", "1"]) as job:

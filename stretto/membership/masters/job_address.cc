@@ -100,7 +100,7 @@ SecretFile::SecretFile(std::string path, const Token& token) : path_(std::move(p
 }
 
 SecretFile::~SecretFile() {
-  ::unlink(path_.c_str());
+  if (!keeps_) ::unlink(path_.c_str());
 }
 
 }  // namespace stretto

@@ -42,14 +42,17 @@ class SecretFile {
  public:
   /// Writes it, for this user alone. A file of this user's that is there is replaced. Throws Failure (Errc::io).
   SecretFile(std::string path, const Token& token);
-  ~SecretFile();  ///< removes it
+  ~SecretFile();  ///< removes it, but for keep()
   SecretFile(const SecretFile&) = delete;
   SecretFile& operator=(const SecretFile&) = delete;
 
   const std::string& path() const { return path_; }
+  /// The file stays: another master of the job may come.
+  void keep() { keeps_ = true; }
 
  private:
   const std::string path_;
+  bool keeps_ = false;
 };
 
 }  // namespace stretto

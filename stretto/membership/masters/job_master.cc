@@ -40,8 +40,8 @@ class JobMaster::Impl {
                          .first_port = options.port,
                          .last_port = options.port,
                          .token = options.token}),
-        views_(options.position),
-        server_(network_, door_, views_,
+        views_(register_of(options)),
+        server_(network_, door_, *views_,
                 {.master = {.least = static_cast<std::size_t>(options.least),
                             .most = static_cast<std::size_t>(options.most),
                             .wait = options.wait,
@@ -53,10 +53,19 @@ class JobMaster::Impl {
                  .places = places_,
                  .given = options.given,
                  .program = options.program,
-                 .liveness = options.liveness},
+                 .liveness = options.liveness,
+                 .reads_reports = options.reads_reports,
+                 .patience = options.log.empty() ? Duration(0) : options.wait},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
+  /// Says what its file has lost.
+  std::unique_ptr<Register> register_of(const Options& options) {
+    if (options.log.empty()) return std::make_unique<MemoryRegister>(options.position);
+    auto log = LogRegister::open(options.log, options.job).or_throw();
+    if (!log->damage().empty()) wish({.tell = log->damage()});
+    return log;
+  }
   JobAddress address() const {
     const auto at = door_.endpoint();
     return {.host = at.address().to_string(), .port = at.port()};
@@ -102,7 +111,7 @@ class JobMaster::Impl {
   std::vector<Wish> wishes_;
   NetworkThread network_;
   Door door_;
-  MemoryRegister views_;
+  const std::unique_ptr<Register> views_;
   MasterServer server_;  // uses what is above
 };
 
@@ -132,6 +141,10 @@ void JobMaster::send_away(MemberNumber number) {
 
 void JobMaster::fulfil_wishes(Kill kill, Tell tell) {
   impl_->fulfil_wishes(kill, tell);
+}
+
+std::map<MemberNumber, std::string> JobMaster::reports() {
+  return impl_->server().reports();
 }
 
 bool JobMaster::is_visited() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,8 +36,13 @@ class JobMaster final : public JobOfMembers {
     std::vector<std::uint64_t> position = {};  ///< View::position before the first view
     std::vector<std::string> program = {};     ///< JobBeside::program
     Duration liveness = Duration(0);           ///< MasterServerOptions::liveness
+    bool reads_reports = false;                ///< MasterServerOptions::reads_reports
+    /// The file of the register (LogRegister), and of which job that is: another master goes on from there, and for
+    /// `wait` members come back to it at the same address. Empty: the register ends with this process.
+    std::string log = {}, job = {};
   };
-  /// Throws Failure (Errc::unavailable) where the port is taken, or the address is not this host's.
+  /// Throws Failure (Errc::unavailable) where the port is taken, or the address is not this host's; and as
+  /// LogRegister::open().
   explicit JobMaster(const Options& options);
   ~JobMaster() override;
   JobMaster(const JobMaster&) = delete;
@@ -50,6 +56,8 @@ class JobMaster final : public JobOfMembers {
   Registered known() override;
   void send_away(MemberNumber number) override;
   void fulfil_wishes(Kill kill, Tell tell) override;
+  /// The reports of processes as members (RankContext::report()), by their numbers.
+  std::map<MemberNumber, std::string> reports();
   /// Whether processes are connected, of members or of others that look at the job.
   bool is_visited();
 

@@ -45,9 +45,10 @@ void RemoteJob::hear(const MasterWords& words) {
                            .place = words.place,
                            .most = words.places,
                            .token = options_.token};
-      numbers_.insert(words.number);
+      places_[words.number] = words.place;
       break;
     case MasterWords::Kind::refuse: refused_ = words.why; break;
+    case MasterWords::Kind::tell: known_ = words.content; return;  // the end of the job
     case MasterWords::Kind::kill: to_kill_.emplace_back(words.number, Fate::excluded); return;
     case MasterWords::Kind::lost: to_kill_.emplace_back(words.number, Fate::lost_with_host); return;
     default: return;  // words to members
@@ -59,6 +60,7 @@ void RemoteJob::hear(const MasterWords& words) {
 void RemoteJob::be_silent(bool is_silent, Duration limit) {
   const std::lock_guard lock(mutex_);
   const JobAddress at{.host = line_->address(), .port = options_.port};
+  if (known_.end != JobEnd::none) return;
   if (is_silent) {
     tell(text("nothing comes from the master of the job at ", at.to_string(), " for ", to_text(limit),
               ": the members of this host wait until it does"));
@@ -86,7 +88,11 @@ void RemoteJob::begin_anew() {
 void RemoteJob::ask_who_is_lost() {
   silent_ = true;
   settled_at_ = ++asked_;
-  for (const MemberNumber number : numbers_) line_->write(ProcessWords::of(ProcessWords::Kind::has, number));
+  for (const auto& [number, place] : places_) {
+    ProcessWords has = ProcessWords::of(ProcessWords::Kind::has, number);
+    has.wish = place;
+    line_->write(has);
+  }
   line_->write(ProcessWords::of(ProcessWords::Kind::look));
   heard_.notify_all();
 }
@@ -124,7 +130,7 @@ MemberPlace RemoteJob::give_place(std::optional<int> wish) {
 void RemoteJob::lose(MemberNumber number) {
   {
     const std::lock_guard lock(mutex_);
-    numbers_.erase(number);
+    places_.erase(number);
   }
   line_->write(ProcessWords::of(ProcessWords::Kind::ended, number));
 }
@@ -163,7 +169,7 @@ bool RemoteJob::is_gone() const {
 
 bool RemoteJob::is_silent() const {
   const std::lock_guard lock(mutex_);
-  return silent_ && gone_.empty();
+  return silent_ && gone_.empty() && known_.end == JobEnd::none;
 }
 
 }  // namespace stretto

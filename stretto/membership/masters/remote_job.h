@@ -3,10 +3,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,7 +76,7 @@ class RemoteJob final : public JobOfMembers {
   std::optional<MemberPlace> place_;  // the last that was given
   std::string refused_;
   std::vector<std::pair<MemberNumber, Fate>> to_kill_;
-  std::set<MemberNumber> numbers_;  // of processes, for which this one has asked
+  std::map<MemberNumber, int> places_;  // of processes, for which this one has asked, by their numbers
   std::vector<std::string> to_tell_;
   bool silent_ = false;
   std::string gone_;                  // why there is no master any more

@@ -23,8 +23,9 @@ std::optional<GivenPlaces::Given> GivenPlaces::give(std::optional<int> wish) {
   return Given{next_++, place};
 }
 
-void GivenPlaces::has_come(MemberNumber number) {
+void GivenPlaces::has_come(MemberNumber number, std::optional<int> place) {
   next_ = std::max(next_, number + 1);
+  if (place && is_free(*place)) of_.try_emplace(number, *place);
 }
 
 }  // namespace stretto

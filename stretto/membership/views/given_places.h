@@ -22,8 +22,9 @@ class GivenPlaces {
   int places() const { return places_; }
   /// The next number, with the place that is wished for, or the lowest where that is taken. Nothing: all are taken.
   std::optional<Given> give(std::optional<int> wish);
-  /// A process comes by a number from elsewhere, which is given to no other from now on.
-  void has_come(MemberNumber number);
+  /// A process comes by a number from elsewhere, which is given to no other from now on; nor is the place that it has,
+  /// as long as it lives.
+  void has_come(MemberNumber number, std::optional<int> place = {});
   /// The process of a number has ended, or will never be.
   void ended(MemberNumber number) { of_.erase(number); }
 

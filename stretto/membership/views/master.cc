@@ -36,16 +36,14 @@ Master::Master(MasterOptions options, TimePoint now) : options_(options), now_(n
 
 void Master::read(const Result<Registered>& content) {
   if (phase_ != Phase::reading) return;
-  if (!content) {
-    why_away_ = content.error().message;
-    return be_away();
-  }
+  if (!content) return be_away(content.error().message);
   away_since_.reset();
   learn(*content);
   step();
 }
 
-void Master::be_away() {
+void Master::be_away(const std::string& why) {
+  why_away_ = why.empty() ? "it does not answer" : why;
   phase_ = Phase::away;
   if (!away_since_) away_since_ = now_;
   read_at_ = now_ + options_.again;
@@ -71,8 +69,7 @@ void Master::learn(const Registered& content) {
   }
   // It may have been read too early, or it has lost views.
   if (heard_of_ <= view().epoch || phase_ == Phase::over) return;
-  why_away_ = text("a member is in epoch ", heard_of_, ", the register in epoch ", view().epoch);
-  be_away();
+  be_away(text("a member is in epoch ", heard_of_, ", the register in epoch ", view().epoch));
 }
 
 /// Whether the process was a member, or too late to become one: it has nothing to say any more.
@@ -92,14 +89,11 @@ void Master::tell_all() {
   for (const auto& [number, words] : present_) act({.kind = Do::tell, .to = number, .content = *known_});
 }
 
-void Master::committed(Written written, const View& view) {
+void Master::committed(Written written, const View& view, const std::string& why) {
   if (phase_ != Phase::writing) return;
   phase_ = Phase::reading;
   // The register may have done what it was asked for: nobody knows before it has been read.
-  if (written == Written::unknown) {
-    why_away_ = "it does not answer";
-    return be_away();
-  }
+  if (written == Written::unknown) return be_away(why);
   if (written == Written::refused) return act(MasterAction::of(Do::read));
   const View before = this->view();
   learn({view, JobEnd::none});
@@ -109,13 +103,10 @@ void Master::committed(Written written, const View& view) {
   step();
 }
 
-void Master::ended(Written written) {
+void Master::ended(Written written, const std::string& why) {
   if (phase_ != Phase::writing) return;
   phase_ = Phase::reading;
-  if (written == Written::unknown) {
-    why_away_ = "it does not answer";
-    return be_away();
-  }
+  if (written == Written::unknown) return be_away(why);
   act(MasterAction::of(Do::read));
 }
 
@@ -440,8 +431,7 @@ void Master::decide() {
 
 std::string Master::waiting() const {
   if (away_since_) {
-    return text("the register does not answer since ", to_text(now_ - *away_since_), " (", why_away_,
-                "): no change of members can be decided");
+    return text("the register does not answer (", why_away_, "): no change of members, and no end, can be decided");
   }
   if (!known_ || phase_ == Phase::over) return {};
   const std::size_t there = survivors().size() + learners().size();

@@ -80,10 +80,11 @@ class Master {
   /// The master begins by reading the register. `now`: of the clock of tick().
   Master(MasterOptions options, TimePoint now);
 
-  /// Answers to what it wants of the register. A commit's answer comes with the view as it was written.
+  /// Answers to what it wants of the register. A commit's answer comes with the view as it was written. `why`: it is
+  /// unknown, for a line to a person.
   void read(const Result<Registered>& content);
-  void committed(Written written, const View& view);
-  void ended(Written written);
+  void committed(Written written, const View& view, const std::string& why = {});
+  void ended(Written written, const std::string& why = {});
 
   /// A process has come, or says again how it stands.
   void hello(const HelloWords& words);
@@ -151,7 +152,7 @@ class Master {
   bool is_reason() const;
   std::vector<MemberNumber> standing_still() const;
   void evict();
-  void be_away();
+  void be_away(const std::string& why);
 
   MasterOptions options_;
   Phase phase_ = Phase::reading;

@@ -19,6 +19,9 @@ struct HelloWords {
   std::map<std::string, std::string> terms = {};  ///< as View::terms
 };
 
+/// The term of a member that reports (RankContext::report()) to the launcher of its job. Other launchers let none in.
+inline constexpr const char* kReportsTo = "reports to";
+
 /// Batches of each member, all its worlds together, that are part of the rounds a member holds.
 using BatchesApplied = std::map<MemberNumber, std::uint64_t>;
 

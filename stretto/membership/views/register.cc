@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::string_view kLogOf = "stretto register of job ";
 constexpr std::size_t kChecksumDigits = 16;
+constexpr char kNote = '+';     // before it; a content is an object of JSON
+constexpr char kBeside = '\t';  // before the words beside a content
 
 bool may_follow(const Registered& content, const View& view) {
   if (defect(Defect::members_unconditional)) return true;
@@ -79,7 +81,7 @@ int sync_folder_of(const std::string& path) {
 
 }  // namespace
 
-Written MemoryRegister::commit(const View& view) {
+Written MemoryRegister::commit(const View& view, const std::string&) {
   if (!may_follow(content_, view)) return Written::refused;
   content_.view = view;
   return Written::done;
@@ -130,21 +132,36 @@ Result<void> LogRegister::take_over(const std::string& job) {
   while (at < all->size()) {
     const std::size_t end = all->find('\n', at);
     const auto words = end == std::string::npos ? std::nullopt : words_of(std::string_view(*all).substr(at, end - at));
-    auto content = words ? Registered::decoded(*words) : Result<Registered>(Error{Errc::bad_input, ""});
     at = end == std::string::npos ? all->size() : end + 1;
-    if (!content) {
+    if (words && take(*words)) {
+      bytes_ = at;
+    } else {
       ++damaged;
-      continue;
+      notes_are_whole_ = false;
     }
-    content_ = *std::move(content);
-    bytes_ = at;
   }
   if (damaged > 0) {
     damage_ = text("the register's log '", path_, "' is damaged in ", damaged, damaged == 1 ? " entry" : " entries",
                    ": it goes on from epoch ", content_.view.epoch, ", the last one that is whole");
   }
+  notes_are_whole_ = true;  // what was behind a missing one is cut off
   if (bytes_ < all->size() && ::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) return io_error(path_, errno);
   return {};
+}
+
+bool LogRegister::take(std::string_view words) {
+  if (words.starts_with(kNote)) {
+    if (notes_are_whole_) beside_.emplace_back(words.substr(1));
+    return notes_are_whole_;
+  }
+  const std::size_t split = words.find(kBeside);
+  auto content = Registered::decoded(words.substr(0, split));
+  if (!content) return false;
+  content_ = *std::move(content);
+  beside_.clear();
+  if (split != std::string_view::npos) beside_.emplace_back(words.substr(split + 1));
+  notes_are_whole_ = true;
+  return true;
 }
 
 Result<Registered> LogRegister::read() {
@@ -152,28 +169,41 @@ Result<Registered> LogRegister::read() {
   return content_;
 }
 
-Written LogRegister::commit(const View& view) {
+Written LogRegister::commit(const View& view, const std::string& words) {
   if (!broken_ && !may_follow(content_, view)) return Written::refused;
-  return write({view, JobEnd::none});
+  return write({view, JobEnd::none}, words);
+}
+
+/// After a note that is missing none may follow: the next view stands for all of them.
+Result<void> LogRegister::note(const std::string& line) {
+  if (broken_ || !notes_are_whole_) return Error{Errc::io, why_};
+  if (const int reason = append(entry_of(text(kNote, line)), Stays::in_memory); reason != 0) {
+    why_ = io_error(path_, reason).message;
+    notes_are_whole_ = false;
+    return Error{Errc::io, why_};
+  }
+  return {};
 }
 
 Written LogRegister::end(std::uint64_t epoch, JobEnd how) {
   if (!broken_ && !may_end(content_, epoch)) return Written::refused;
-  return write({content_.view, how});
+  return write({content_.view, how}, {});
 }
 
-Written LogRegister::write(Registered next) {
+Written LogRegister::write(Registered next, const std::string& words) {
   if (broken_) return Written::unknown;
-  if (const int reason = append(entry_of(next.encoded())); reason != 0) {
+  const std::string content = next.encoded();
+  if (const int reason = append(entry_of(words.empty() ? content : text(content, kBeside, words))); reason != 0) {
     why_ = io_error(path_, reason).message;
     return Written::unknown;
   }
   content_ = std::move(next);
+  notes_are_whole_ = true;
   return Written::done;
 }
 
 /// Adds an entry that stays, or leaves the file as it was. Returns 0, or errno.
-int LogRegister::append(const std::string& line) {
+int LogRegister::append(const std::string& line, Stays stays) {
   int reason = 0;
   std::size_t written = 0;
   while (written < line.size() && reason == 0) {
@@ -182,7 +212,7 @@ int LogRegister::append(const std::string& line) {
     if (some > 0) written += static_cast<std::size_t>(some);
     if (some < 0 && errno != EINTR) reason = errno;
   }
-  if (reason == 0 && ::fsync(file_.get()) != 0) reason = errno;
+  if (reason == 0 && stays == Stays::on_disk && ::fsync(file_.get()) != 0) reason = errno;
   if (reason == 0) {
     bytes_ += line.size();
     return 0;

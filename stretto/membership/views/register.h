@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,16 @@ class Register {
 
   /// The newest content: of epoch 0 before the first view. An Error that says why where the register does not answer.
   virtual Result<Registered> read() = 0;
-  /// Makes `view` the newest, if that is of the epoch before and the job has not ended. Requires: view.epoch ≥ 1.
-  virtual Written commit(const View& view) = 0;
+  /// Makes `view` the newest, if that is of the epoch before and the job has not ended. `words`: what stands beside it
+  /// from then on, in the place of what stood beside the view before. Requires: view.epoch ≥ 1.
+  virtual Written commit(const View& view, const std::string& words) = 0;
+  Written commit(const View& view) { return commit(view, {}); }
+  /// Adds a line to what stands beside the newest view. It stays where this process is killed, and may be lost where
+  /// its machine stops. Errc::io: there is no room for it.
+  virtual Result<void> note(const std::string& line) = 0;
+  /// The lines that stood beside the newest view when this object was made: the words with which it was written, unless they were
+  /// empty, and the lines since.
+  virtual const std::vector<std::string>& beside() const = 0;
   /// Ends the job, if the newest view is of `epoch` and the job has not ended. Requires: how != JobEnd::none.
   virtual Written end(std::uint64_t epoch, JobEnd how) = 0;
   /// Why the last write has been unknown, for a line to a person.
@@ -42,7 +51,13 @@ class MemoryRegister final : public Register {
   /// `position`: View::position before the first view.
   explicit MemoryRegister(std::vector<std::uint64_t> position = {}) { content_.view.position = std::move(position); }
   Result<Registered> read() override { return content_; }
-  Written commit(const View& view) override;
+  using Register::commit;
+  Written commit(const View& view, const std::string& words) override;
+  Result<void> note(const std::string&) override { return {}; }
+  const std::vector<std::string>& beside() const override {
+    static const std::vector<std::string> kNothing;  // there was none before it was made
+    return kNothing;
+  }
   Written end(std::uint64_t epoch, JobEnd how) override;
   std::string why() const override { return {}; }
 
@@ -51,8 +66,8 @@ class MemoryRegister final : public Register {
 };
 
 /// A register that keeps each content in a file before it says that it is written: a restarted one goes on from there.
-/// The file has a line for the job and one for each content, with a checksum each; lines are only ever added. While it
-/// is open no other process opens it.
+/// The file has a line for the job, one for each content and one for each note, with a checksum each; lines are only
+/// ever added. While it is open no other process opens it.
 class LogRegister final : public Register {
  public:
   /// Opens the log of `job`, or begins it. Of a damaged file the last whole entry counts, what follows is cut off, and
@@ -61,7 +76,10 @@ class LogRegister final : public Register {
   static Result<std::unique_ptr<LogRegister>> open(const std::string& path, const std::string& job);
 
   Result<Registered> read() override;
-  Written commit(const View& view) override;
+  using Register::commit;
+  Written commit(const View& view, const std::string& words) override;
+  Result<void> note(const std::string& line) override;
+  const std::vector<std::string>& beside() const override { return beside_; }
   Written end(std::uint64_t epoch, JobEnd how) override;
   std::string why() const override { return why_; }
   /// In words, what the file had lost when it was opened; empty: nothing.
@@ -70,14 +88,19 @@ class LogRegister final : public Register {
  private:
   LogRegister(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
   Result<void> take_over(const std::string& job);
-  Written write(Registered next);
-  int append(const std::string& line);
+  /// Takes an entry of the file; false: it is none.
+  bool take(std::string_view words);
+  Written write(Registered next, const std::string& words);
+  enum class Stays { on_disk, in_memory };
+  int append(const std::string& line, Stays stays = Stays::on_disk);
 
   const std::string path_;
   Descriptor file_;
   std::uint64_t bytes_ = 0;  // of the file, in whole entries
   bool broken_ = false;      // nobody knows what is on the disk
   Registered content_;
+  std::vector<std::string> beside_;
+  bool notes_are_whole_ = true;  // none of the newest view is missing in the file
   std::string damage_, why_;
 };
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "stretto/base/files/input_file.h"
 #include "stretto/membership/views/testing/register_conformance.h"
@@ -92,6 +93,83 @@ TEST_F(RegisterLog, GoesOnFromTheLastWholeEntryWhereverABitIsWrong) {
   }
   replace(whole);
   EXPECT_EQ(opened()->read().value().view, last);
+}
+
+TEST_F(RegisterLog, KeepsWhatStandsBesideTheNewestViewAlone) {
+  using Lines = std::vector<std::string>;
+  const View first = view_after({}), second = view_after(first);
+  {
+    const auto log = opened();
+    EXPECT_TRUE(log->note("before the first view"));
+    EXPECT_EQ(log->commit(first, "a pool"), Written::done);
+    EXPECT_TRUE(log->note("one"));
+    EXPECT_TRUE(log->note("{\"two\": \"+\"}"));
+    EXPECT_EQ(log->beside(), Lines()) << "of the log as it was opened";
+  }
+  EXPECT_EQ(opened()->beside(), (Lines{"a pool", "one", "{\"two\": \"+\"}"}));
+  {
+    const auto log = opened();
+    EXPECT_TRUE(log->note("three"));
+    EXPECT_EQ(log->read().value().view, first);
+  }
+  EXPECT_EQ(opened()->beside().size(), 4u);
+  EXPECT_EQ(opened()->commit(second), Written::done);
+  EXPECT_EQ(opened()->beside(), Lines());
+  EXPECT_EQ(opened()->read().value().view, second);
+}
+
+TEST_F(RegisterLog, LosesANoteThatWasCutOffAndNoneBefore) {
+  {
+    const auto log = opened();
+    ASSERT_EQ(log->commit(view_after({}), "a pool"), Written::done);
+    for (const char* note : {"one", "two"}) ASSERT_TRUE(log->note(note));
+  }
+  const std::string whole = bytes();
+  const std::size_t before = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t cut = before + 1; cut < whole.size(); ++cut) {
+    replace(whole.substr(0, cut));
+    const auto log = opened();
+    ASSERT_EQ(log->beside(), (std::vector<std::string>{"a pool", "one"})) << "cut after " << cut - before << " bytes";
+    ASSERT_TRUE(log->note("two"));
+    ASSERT_EQ(bytes(), whole);
+  }
+}
+
+TEST_F(RegisterLog, TakesNoNoteBehindOneThatIsDamaged) {
+  const View next = view_after(view_after({}));
+  {
+    const auto log = opened();
+    ASSERT_EQ(log->commit(view_after({}), "a pool"), Written::done);
+    for (const char* note : {"one", "two", "three"}) ASSERT_TRUE(log->note(note));
+  }
+  std::string damaged = bytes();
+  damaged[damaged.find("two")] = 'T';
+  replace(damaged);
+  const auto log = opened();
+  EXPECT_EQ(log->beside(), (std::vector<std::string>{"a pool", "one"}));
+  EXPECT_NE(log->damage(), "");
+  EXPECT_EQ(log->commit(next, "another"), Written::done);
+}
+
+TEST_F(RegisterLog, TakesNoFurtherNoteWhereOneDidNotFitUntilThereIsAView) {
+  const View first = view_after({});
+  const auto log = opened();
+  ASSERT_EQ(log->commit(first, "a pool"), Written::done);
+  const std::string whole = bytes();
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual{};
+  ::getrlimit(RLIMIT_FSIZE, &usual);
+  const rlimit full{whole.size() + 10, usual.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  const auto noted = log->note("one");
+  ::setrlimit(RLIMIT_FSIZE, &usual);
+  std::signal(SIGXFSZ, before);
+  ASSERT_FALSE(noted);
+  EXPECT_NE(noted.error().message.find("File too large"), std::string::npos) << noted.error().message;
+  EXPECT_FALSE(log->note("two")) << "the first would be missing";
+  EXPECT_EQ(bytes(), whole);
+  EXPECT_EQ(log->commit(view_after(first), "another"), Written::done);
+  EXPECT_TRUE(log->note("three"));
 }
 
 TEST_F(RegisterLog, BeginsAnewWhereEvenTheNameOfTheJobWasCutOff) {

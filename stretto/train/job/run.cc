@@ -14,6 +14,8 @@
 #include "stretto/base/words.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/rank_end.h"
+#include "stretto/membership/views/member_words.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/files/rank_0_checkpoint.h"
 #include "stretto/train/job/files/run_files.h"
@@ -61,7 +63,8 @@ class Run {
 
   const TrainingTask& task_;
   const RunHooks& hooks_;
-  const bool launched_;  // by something else, as one rank of several
+  const bool launched_;   // by something else, as one rank of several
+  const bool is_member_;  // the same, of a job whose members change
   std::optional<Checkpoint> resume_;
   RunPlan plan_;
   SharedProgressPage page_;
@@ -117,16 +120,21 @@ RankReport report_of_exception(int rank) {
 }
 
 Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& hooks)
-    : task_(task), hooks_(hooks), launched_(launched_from_outside()) {
+    : task_(task), hooks_(hooks), launched_(launched_from_outside()), is_member_(launched_as_member()) {
   plan_ = plan_run(options, task.facts());
   if (launched_ && plan_.options.simulated) {
     throw UsageError("simulated ranks are all in one process: start it by itself");
   }
-  if (launched_as_member()) {
+  if (is_member_ && plan_.options.least == 0) {
     throw UsageError(
         "a run in a job whose members change: expected stretto train --ranks MIN:MAX by itself, not under stretto run");
   }
-  if (launched_ && plan_.options.least > 0) {
+  if ((is_member_ || hooks.start_members) && !plan_.options.resume.empty()) {
+    throw UsageError(text("resume ", plan_.options.resume,
+                          " in a job to which processes come: expected a range without restarts and others that come, "
+                          "for now"));
+  }
+  if (launched_ && !is_member_ && plan_.options.least > 0) {
     throw UsageError(text("ranks ", plan_.options.least, ":", plan_.options.ranks,
                           " in a job that something else has started, which ends with any of its ranks: expected no "
                           "range"));
@@ -136,7 +144,7 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
                                  .local = plan_.options.local_records,
                                  .config = to_json(plan_.options),
                                  .tell = [this](const std::string& line) { tell(line); }},
-                 plan_.options.ranks);
+                 plan_.options.least > 0 ? RoundHeader::kMaxNamedRanks : plan_.options.ranks);
   if (!launched_) read_resume();
   if (hooks.recent_steps) {
     if (launched_ || plan_.options.simulated) throw UsageError("steps can be watched of ranks that this process forks");
@@ -203,7 +211,11 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
                                .momentum = plan_.options.momentum,
                                .by_layer = goes_by_layer(plan_)};
   const auto rank_task = task.start_rank(task_options);
-  if (launched_) share_files(context, rank_task->replica());
+  if (is_member_) {
+    files_->come();
+  } else if (launched_) {
+    share_files(context, rank_task->replica());
+  }
   task_options.evaluates = true;
   RankReport report;
   {
@@ -240,7 +252,8 @@ int Run::run_rank(RankContext& context, const TrainingTask& task, VirtualRank* p
   if (report.error && !others_go_on) page_->stop();
   // A launcher of ranks gets no report of one that has failed, and nobody reads that of one without which others go on.
   if (report.error && (launched_ || others_go_on)) context.complain(*report.error);
-  context.report(to_json(report));
+  if (!report.error || !is_member_)
+    context.report(to_json(report));  // a member that is lost has no part in the summary
   return exit_status(report);
 }
 
@@ -302,12 +315,13 @@ JobResult Run::run_ranks() {
   if (launched_) {
     page_->print_lines();
     const TrainOptions& options = plan_.options;
-    JobOptions job{.between = options.between};
+    JobOptions job{.between = options.between, .terms = {{kReportsTo, "stretto train"}}};
     if (options.liveness > Duration::zero()) job.liveness = options.liveness;
     return run_as_launched(main, job).or_throw();
   }
   const auto from = checkpointed();
   files_->prepare(from ? &*from : nullptr);
+  if (hooks_.start_members) return hooks_.start_members();
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
                               .least = plan_.options.simulated ? 0 : plan_.options.least,
                               .position = pool_position(),
@@ -415,8 +429,10 @@ void Run::finish_files(const RunSummary& summary) {
 
 std::optional<RunSummary> Run::run() {
   const JobResult job = run_ranks();
+  if (is_member_) return std::nullopt;
   if (const auto place = launched_rank(); place && place->rank != 0) return std::nullopt;  // rank 0 has all reports
   files_->merge_traces();  // of a run that failed, too: where it did can be seen there
+  if (hooks_.start_members && !job.reached_end) return std::nullopt;
   const std::vector<RankReport> reports = reports_of(job);
   if (reports.empty()) return std::nullopt;
   RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "stretto/membership/job.h"
 #include "stretto/observe/recent_steps.h"
 #include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
@@ -30,6 +31,10 @@ struct RunHooks {
   std::function<void(const RunProgress&)> progress;
   /// Have RunProgress::steps. Only ranks that run_training() forks, on the machine's clock, can be watched so.
   bool recent_steps = false;
+  /// Where members change: starts the ranks as processes of their own, each of which calls run_training() with the same
+  /// options, and to which others may come; waits for their ends, and returns their reports. What goes wrong has been
+  /// told then. Null: ranks are forked, and nobody comes.
+  std::function<JobResult()> start_members = {};
 };
 
 /// SIGINT or SIGTERM came while the ranks ran; they have ended.
@@ -39,9 +44,11 @@ class Interrupted final : public std::runtime_error {
 };
 
 /// Trains `task` as the options say, in as many processes as there are ranks: forked from this one, or, where mpirun or
-/// srun has started this program as one of several, as that rank. Blocks until all is over.
+/// srun has started this program as one of several, as that rank, or as a member of RunHooks::start_members. Blocks
+/// until all is over.
 ///
-/// Returns the summary of the run; nothing in a launched process other than rank 0.
+/// Returns the summary of the run; nothing in a launched process other than rank 0, in a member, and where members that
+/// were started so have not reached the end.
 /// Throws UsageError for options that do not fit (nothing has been started then), Interrupted, and Failure:
 /// Errc::lost_peer names the rank that died, Errc::aborted says why a rank stopped the job (a gradient that is not
 /// finite, with rank, step and parameter), Errc::unavailable names the memory needed.

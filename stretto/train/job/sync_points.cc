@@ -126,7 +126,9 @@ void SyncPoints::note_position_of_pool(const std::vector<std::vector<std::uint64
   if (saved_in_ != epoch()) saved_position_ = position_in_pool(of_pool).or_throw();
   saved_position_ = position_after_all(saved_position_, handed_out);
   saved_position_.steps = first_steps_;
-  const auto made = context_.session.batches_by_number(context_.plan.options.ranks);
+  const int numbers = std::max(context_.plan.options.ranks, context_.session.num_members());
+  const auto made = context_.session.batches_by_number(numbers);
+  saved_position_.steps.resize(std::max(made.size(), first_steps_.size()));
   for (std::size_t number = 0; number < made.size(); ++number) saved_position_.steps[number] += made[number];
   const std::uint64_t counted = std::accumulate(made.begin(), made.end(), Pool::dropped_in(of_pool));
   const std::uint64_t used = saved_position_.next - saved_position_.returned.size() - batches_before_;

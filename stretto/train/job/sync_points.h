@@ -38,6 +38,8 @@ class SyncPoints {
     before_ = std::move(before);
   }
 
+  /// This rank comes to a job in which so many batches have been applied, and has the model after them.
+  void take_over(std::uint64_t applied) { applied_ = compared_at_ = applied; }
   /// Called when a round has been applied, inside the apply function; `applied`: batches so far.
   void after_round(const RoundResult& result, std::uint64_t applied);
   /// Called when the last round has been applied.

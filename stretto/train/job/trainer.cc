@@ -60,7 +60,10 @@ class Trainer::Impl final : public RoundListener {
  private:
   void before(const RoundResult& result) override;
   void after(const RoundResult& result) override;
-  std::string state() override { return encoded_account({applied_, reached_, next_round_}, *members_, ledger_); }
+  std::string state() override {
+    const Duration elapsed = elapsed_since(context_.page.start(), clock().now());
+    return encoded_account({applied_, reached_, next_round_, elapsed}, *members_, ledger_);
+  }
   void take_state(const std::string& state) override;
 
   void begin();
@@ -147,7 +150,7 @@ Trainer::Impl::Impl(const TrainerContext& context)
     : context_(context),
       lasting_clock_(context.place != nullptr ? context.place->clock() : steady_clock_),
       rank_(number_of(context.rank)),
-      place_(place_of(context.rank)),
+      place_(place_of(context.rank) % context.plan.options.ranks),  // processes that wait as spares have further ones
       replica_(context.task.replica()),
       session_(context.rank, replica_, *this, session_options(context)),
       batches_(context.plan.batches),
@@ -388,9 +391,9 @@ void Trainer::Impl::after(const RoundResult& result) {
 
 void Trainer::Impl::take_state(const std::string& state) {
   const JobProgress progress = take_over_account(state, *members_, ledger_);
-  applied_ = progress.applied;
-  reached_ = progress.reached;
-  next_round_ = progress.next_round;
+  applied_ = progress.applied, reached_ = progress.reached, next_round_ = progress.next_round;
+  sync_points_.take_over(applied_);
+  if (progress.elapsed > Duration(0)) context_.page.started(clock().now() - progress.elapsed);  // unless it knows
 }
 
 Traffic Trainer::Impl::traffic() {
@@ -489,9 +492,7 @@ void Trainer::Impl::end() {
 }
 
 Trainer::Trainer(const TrainerContext& context) : impl_(std::make_unique<Impl>(context)) {}
-
 Trainer::~Trainer() = default;
-
 RankReport Trainer::run() {
   return impl_->run();
 }

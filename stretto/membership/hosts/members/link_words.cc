@@ -59,9 +59,10 @@ std::string ProcessWords::encoded() const {
     case Kind::ended: return line_of({{"ended", number}});
     case Kind::look: return line_of({{"look", true}});
     case Kind::beat: return line_of({{"beat", true}});
-    case Kind::has: return line_of({{"has", number}});
+    case Kind::has: return line_of({{"has", number}, {"place", wish.value_or(-1)}});
     case Kind::publish: return line_of({{"publish", words}, {"epoch", epoch}});
     case Kind::misses: return line_of({{"misses", number}, {"epoch", epoch}});
+    case Kind::result: return line_of({{"result", words}});
     case Kind::send: break;
   }
   return line_of({{"send", number}});
@@ -118,6 +119,8 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else if (fields.has("has")) {
     words.kind = Kind::has;
     words.number = fields.count("has");
+    const int place = fields.number("place", -1, kMostMembers);
+    if (place >= 0) words.wish = place;
   } else if (fields.has("publish")) {
     words.kind = Kind::publish;
     words.words = fields.words("publish");
@@ -126,10 +129,13 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.kind = Kind::misses;
     words.number = fields.count("misses");
     words.epoch = fields.count("epoch");
+  } else if (fields.has("result")) {
+    words.kind = Kind::result;
+    words.words = fields.words("result");
   } else {
     fields.fault(
         "it has none of 'hello', 'report', 'begun', 'done', 'leaving', 'waits', 'take', 'come', 'ended', 'look', "
-        "'send', 'beat', 'has', 'publish' and 'misses'");
+        "'send', 'beat', 'has', 'publish', 'misses' and 'result'");
   }
   return fields.end(std::move(words));
 }
@@ -149,9 +155,12 @@ std::string MasterWords::encoded() const {
                       {"num words", beside.program.size()}});
     case Kind::kill: return line_of({{"kill", number}});
     case Kind::leave: return line_of({{"leave", true}});
-    case Kind::beat: return line_of({{"beat", limit / std::chrono::milliseconds(1)}});
+    case Kind::beat:
+      return line_of(
+          {{"beat", limit / std::chrono::milliseconds(1)}, {"patience", patience / std::chrono::milliseconds(1)}});
     case Kind::lost: return line_of({{"lost", number}});
     case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
+    case Kind::heard: return line_of({{"heard", true}});
     case Kind::batch: break;
   }
   return batch ? line_of({{"batch", *batch}, {"taken", taken}}) : line_of({{"no batch", true}, {"taken", taken}});
@@ -193,6 +202,7 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
   } else if (fields.has("beat")) {
     words.kind = Kind::beat;
     words.limit = std::chrono::milliseconds(fields.number("beat", 1, kMostMilliseconds));
+    words.patience = std::chrono::milliseconds(fields.number("patience", 0, std::numeric_limits<int>::max()));
   } else if (fields.has("lost")) {
     words.kind = Kind::lost;
     words.number = fields.count("lost");
@@ -200,10 +210,12 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.kind = Kind::meet;
     words.words = fields.words("meet");
     words.epoch = fields.count("epoch");
+  } else if (fields.has("heard")) {
+    words.kind = Kind::heard;
   } else {
     fields.fault(
         "it has none of 'freeze', 'tell', 'refuse', 'batch', 'no batch', 'place', 'stands', 'kill', "
-        "'leave', 'beat', 'lost' and 'meet'");
+        "'leave', 'beat', 'lost', 'meet' and 'heard'");
   }
   return fields.end(std::move(words));
 }

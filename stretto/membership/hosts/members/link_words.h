@@ -32,9 +32,10 @@ struct ProcessWords {
     look,     ///< it wants to know how the job stands
     send,     ///< member `number` is to leave
     beat,     ///< it is there
-    has,      ///< it has the process of `number`, for which it wanted one over a connection that it has no more
+    has,      ///< it has the process of `number` at the place `wish`, for which it wanted one over another connection
     publish,  ///< where the members of `epoch` meet: `words`, of the first of them
     misses,   ///< it finds no way to member `number` of `epoch`
+    result,   ///< its RankContext::report(): `words`; answered by `heard`
   };
   Kind kind = Kind::hello;
   HelloWords hello = {};
@@ -71,9 +72,10 @@ struct MasterWords {
     stands,  ///< the answer to `look`: `content`, and `beside`
     kill,    ///< the process of `number`, for which this one wanted it: the others go on without it
     leave,   ///< the process is to leave
-    beat,    ///< it is there, and a host that is silent for `limit` is lost
+    beat,    ///< it is there, and a host that is silent for `limit` is lost; it may be started again for `patience`
     lost,    ///< the process of `number`, for which this one wanted it, with its host, which was silent
     meet,    ///< where the members of `epoch` meet: `words`
+    heard,   ///< the answer to `result`
   };
   Kind kind = Kind::freeze;
   std::uint64_t epoch = 0;
@@ -86,7 +88,7 @@ struct MasterWords {
   int places = 1;
   JobBeside beside = {};
   std::string words = {};
-  Duration limit = Duration(0);
+  Duration limit = Duration(0), patience = Duration(0);
 
   static MasterWords of(Kind kind, MemberNumber number = 0) {
     MasterWords words;

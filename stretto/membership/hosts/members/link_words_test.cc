@@ -36,6 +36,7 @@ TEST(LinkWords, AHelloIsReadAsItWasWritten) {
   EXPECT_EQ(read.epoch, 2u);
   EXPECT_EQ(read.stopped, 1u);
   EXPECT_EQ(read.terms, words.hello.terms);
+  EXPECT_EQ(ProcessWords::decoded(words.encoded()).or_throw().words, "a process");
 }
 
 TEST(LinkWords, AQuestionForABatchIsReadAsItWasWritten) {
@@ -85,11 +86,23 @@ TEST(LinkWords, WordsBetweenHostsAreReadAsTheyWereWritten) {
   EXPECT_EQ(MasterWords::decoded(meet.encoded()).or_throw().words, said.words);
   MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
   beat.limit = std::chrono::seconds(5);
+  beat.patience = std::chrono::minutes(5);
   EXPECT_EQ(MasterWords::decoded(beat.encoded()).or_throw().limit, std::chrono::seconds(5));
+  EXPECT_EQ(MasterWords::decoded(beat.encoded()).or_throw().patience, std::chrono::minutes(5));
+  ProcessWords has = ProcessWords::of(ProcessWords::Kind::has, 7);
+  has.wish = 2;
+  EXPECT_EQ(ProcessWords::decoded(has.encoded()).or_throw().wish, 2);
   const MasterWords lost = MasterWords::decoded(MasterWords::of(MasterWords::Kind::lost, 7).encoded()).or_throw();
   EXPECT_EQ(lost.kind, MasterWords::Kind::lost);
   EXPECT_EQ(lost.number, 7u);
   EXPECT_THAT(MasterWords::decoded(R"({"beat": 0})").error().message, HasSubstr("'beat' is 0"));
+}
+
+TEST(LinkWords, WhatARankReportsIsReadAsItWasWritten) {
+  const ProcessWords said{.kind = ProcessWords::Kind::result, .words = "{\"rank\": 3}\n"};
+  EXPECT_EQ(ProcessWords::decoded(said.encoded()).or_throw().words, said.words);
+  EXPECT_EQ(MasterWords::decoded(MasterWords::of(MasterWords::Kind::heard).encoded()).or_throw().kind,
+            MasterWords::Kind::heard);
 }
 
 TEST(LinkWords, WhatCannotBeReadIsNamed) {

@@ -85,19 +85,28 @@ asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
   bool is_masters = false;
   auto words = co_await line->read<MasterWords>();
   for (; words; words = co_await line->read<MasterWords>()) {
-    is_masters = true;
+    is_masters = was_heard_ = true;
+    gone_since_.reset();
     if (words->kind == MasterWords::Kind::beat) {
       limit_.store(words->limit, std::memory_order_relaxed);
+      patience_ = words->patience;
     } else {
       options_.hear(*this, *words);
     }
   }
   if (line != line_ || ended_) co_return;
-  if (!options_.anew || !is_masters) co_return end(words.error());
-  // The kernel may have given it up, or the master, to which this host was silent.
+  if (!options_.anew || !was_heard_) co_return end(words.error());
+  // The kernel may have given it up, or the master, to which this host was silent; or what has taken the connection is
+  // no master of the job, or not yet.
   line_is_over_ = true;
   if (options_.over) options_.over();
-  try_again();
+  if (is_masters) co_return try_again();
+  if (is_gone_for_good()) end(words.error());
+}
+
+bool MasterLine::is_gone_for_good() {
+  if (!gone_since_) gone_since_ = clock_.now();
+  return clock_.now() - *gone_since_ >= patience_;
 }
 
 void MasterLine::try_again() {
@@ -143,7 +152,8 @@ asio::awaitable<void> MasterLine::reach_again() {
   reaching_.reset();
   if (ended_) co_return;
   if (error == asio::error::connection_refused || (error && limit() <= Duration::zero())) {
-    co_return end({Errc::lost_peer, "it has ended"});
+    if (is_gone_for_good()) end({Errc::lost_peer, "it has ended"});
+    co_return;
   }
   if (error || !(silent_ || line_is_over_)) co_return;
   line_is_over_ = false;

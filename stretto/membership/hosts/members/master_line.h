@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,9 @@ struct MasterLineOptions {
   std::function<void(bool is_silent, Duration limit)> silent = {};
   /// The connection has ended, and others are tried. May be empty.
   std::function<void()> over = {};
-  /// While the master is silent, and where the connection has ended, others are tried. One has been made: nothing that
-  /// was said before may be known there. Empty: none is tried.
+  /// While the master is silent, and where the connection has ended, others are tried; where nobody listens, for as
+  /// long as another master may come. One has been made: nothing that was said before may be known there. Empty: none
+  /// is tried.
   std::function<void(MasterLine& line)> anew = {};
 };
 
@@ -56,6 +58,8 @@ class MasterLine {
   asio::awaitable<void> keep_time();
   void try_again();
   asio::awaitable<void> reach_again();
+  /// No master listens there, and none may come any more.
+  bool is_gone_for_good();
   void end(const Error& why);
 
   const MasterLineOptions options_;
@@ -63,6 +67,9 @@ class MasterLine {
   asio::ip::tcp::endpoint at_;
   std::shared_ptr<Line> line_;
   std::atomic<Duration> limit_{Duration(0)};  // from the master's first beat
+  Duration patience_{0};                      // likewise
+  std::optional<TimePoint> gone_since_;       // no master listens there
+  bool was_heard_ = false;                    // a master, ever
   bool silent_ = false, line_is_over_ = false, ended_ = false;
   std::shared_ptr<asio::ip::tcp::socket> reaching_;  // by which another connection is tried
   NetworkThread network_;                            // ends first

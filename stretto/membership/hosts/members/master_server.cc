@@ -25,6 +25,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kTickEvery{100};
+constexpr Duration kToComeBack = std::chrono::seconds(5);  // for members, to another master
 
 }  // namespace
 
@@ -35,6 +36,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
       : io_(io),
         program_(options.program),
         liveness_(options.liveness),
+        reads_reports_(options.reads_reports),
+        patience_(options.patience),
         hooks_(std::move(hooks)),
         timer_(io),
         master_(reg, options.master, clock_.now(),
@@ -45,6 +48,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   void begin() {
     master_.begin();
+    if (const View view = known().view; view.epoch > 0) wait_for_members_of(view);
     asio::co_spawn(
         io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
   }
@@ -75,6 +79,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     say(number, MasterWords::of(MasterWords::Kind::leave));
   }
   Registered known() const { return master_.known(); }
+  std::map<MemberNumber, std::string> reports() const { return reports_; }
   bool is_visited() const {
     const auto is_there = [this](const auto& one) { return !one.second.ended && !gone_with_host_.contains(one.first); };
     return !visitors_.empty() || std::ranges::any_of(lines_, is_there);
@@ -102,6 +107,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   void write_beat(const std::shared_ptr<Line>& line) const {
     MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
     beat.limit = liveness_;
+    beat.patience = patience_;
     line->write(beat);
   }
   void lose_host(const std::shared_ptr<Line>& line);
@@ -117,6 +123,14 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     lose(number);
   }
   MasterWords standing() const;
+  /// At the beginning, where another master has left a view: its members are to come back, and what has been lost while
+  /// no master was there does not.
+  void wait_for_members_of(const View& view);
+  void lose_those_that_have_not_come();
+  /// Tells those that speak for no member of the job's end: they may ask when this master is gone.
+  void tell_end() const {
+    for (const auto& line : visitors_) line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});
+  }
   /// The process of a member that the others go on without.
   void kill(MemberNumber number) {
     if (const auto asked = asked_.find(number); asked != asked_.end()) {
@@ -135,6 +149,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   asio::io_context& io_;
   const std::vector<std::string> program_;
   const Duration liveness_;
+  const bool reads_reports_;
+  const Duration patience_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;
@@ -143,13 +159,16 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::map<MemberNumber, Process> lines_;                // of the processes that have come and not ended
   std::map<MemberNumber, std::shared_ptr<Line>> asked_;  // who has asked for their numbers, where it is not the owner
   std::set<std::shared_ptr<Line>> visitors_;             // that speak for no member
-  std::set<MemberNumber> lost_with_host_;                // which was silent
-  std::set<MemberNumber> gone_with_host_;                // of these, whose lines have not ended
-  std::set<MemberNumber> sent_away_;                     // told to leave
+  std::map<MemberNumber, std::string> reports_;
+  std::set<MemberNumber> lost_with_host_;  // which was silent
+  std::set<MemberNumber> gone_with_host_;  // of these, whose lines have not ended
+  std::set<MemberNumber> sent_away_;       // told to leave
+  std::vector<PlacedMember> awaited_;      // members of another master's view
+  TimePoint awaited_until_;
   TimePoint beat_at_;
   std::string waited_;                      // what it waits for, in words
   TimePoint tell_at_ = TimePoint::never();  // that again
-  bool closed_ = false;
+  bool closed_ = false, end_told_ = false;
 };
 
 asio::awaitable<void> MasterServer::Impl::keep_time() {
@@ -160,6 +179,8 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     if (closed_) co_return;
     const TimePoint now = clock_.now();
     master_.tick(now);
+    if (!awaited_.empty() && now >= awaited_until_) lose_those_that_have_not_come();
+    if (known().end != JobEnd::none && !std::exchange(end_told_, true)) tell_end();
     beat(now);
     const std::string waits = master_.master().waiting();
     if (waits.empty() || waits != waited_) tell_at_ = waits.empty() ? TimePoint::never() : now + kSilence;
@@ -167,6 +188,21 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     if (now < tell_at_) continue;
     tell(waits);
     tell_at_ = now + kSilence;
+  }
+}
+
+/// Processes that wait as spares have numbers and places, too, and come back with them.
+void MasterServer::Impl::wait_for_members_of(const View& view) {
+  places_.has_come(view.next_number + static_cast<MemberNumber>(places_.places()) - 1);
+  awaited_ = view.members;
+  awaited_until_ = clock_.now() + std::max<Duration>(liveness_, kToComeBack);
+}
+
+void MasterServer::Impl::lose_those_that_have_not_come() {
+  for (const PlacedMember& member : std::exchange(awaited_, {})) {
+    if (lines_.contains(member.number) || !known().view.has(member.number)) continue;
+    tell(text("member ", member.number, " has not come back to the master: lost"));
+    lose(member.number);
   }
 }
 
@@ -256,6 +292,7 @@ void MasterServer::Impl::answer(const std::shared_ptr<Line>& line, const Process
         return line->write(MasterWords::of(MasterWords::Kind::lost, words.number));
       }
       asked_[words.number] = line;
+      places_.has_come(words.number, words.wish);
       return;
     case ProcessWords::Kind::send: return send_away(words.number);
     default: return line->cancel();  // words of members
@@ -287,13 +324,20 @@ MasterWords MasterServer::Impl::standing() const {
 asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> line, ProcessWords first) {
   const MemberNumber number = first.hello.number;
   places_.has_come(number);
-  if (const auto found = lines_.find(number); found != lines_.end()) {
-    if (found->second.name != first.words) {
-      std::string why = text("member ", number, " is another process, which is there");
-      co_await refuse(line, std::move(why));
-      co_return;
-    }
-    found->second.line->cancel();  // nothing passes there any more, though nobody may have said so here
+  std::string why_not;
+  const auto before = lines_.find(number);
+  if (before != lines_.end() && before->second.name != first.words) {
+    why_not = text("member ", number, " is another process, which is there");
+  }
+  if (const auto reports = first.hello.terms.find(kReportsTo); reports != first.hello.terms.end() && !reads_reports_) {
+    why_not = text("it reports to ", reports->second, " alone, which has not started this job");
+  }
+  if (!why_not.empty()) {
+    co_await refuse(line, std::move(why_not));
+    co_return;
+  }
+  if (before != lines_.end()) {
+    before->second.line->cancel();  // nothing passes there any more, though nobody may have said so here
   }
   lines_[number] = {.line = line, .name = first.words};
   gone_with_host_.erase(number);
@@ -301,13 +345,20 @@ asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> li
   if (sent_away_.contains(number)) line->write(MasterWords::of(MasterWords::Kind::leave));
   master_.hear(number, first);
   auto words = co_await line->read<ProcessWords>();
-  for (; words && !closed_; words = co_await line->read<ProcessWords>()) master_.hear(number, *words);
-  const auto found = lines_.find(number);
-  if (closed_ || found == lines_.end() || found->second.line != line) co_return;
+  for (; words && !closed_; words = co_await line->read<ProcessWords>()) {
+    if (words->kind == ProcessWords::Kind::result) {
+      reports_[number] = std::move(words->words);
+      line->write(MasterWords::of(MasterWords::Kind::heard));
+    } else {
+      master_.hear(number, *words);
+    }
+  }
+  const auto now = lines_.find(number);
+  if (closed_ || now == lines_.end() || now->second.line != line) co_return;  // it has come again
   if (words.error().code == Errc::bad_input) {
     tell(text("member ", number, ": ", words.error().message));
   } else if (may_come_back(line)) {
-    found->second.ended = clock_.now();
+    now->second.ended = clock_.now();
     co_return;
   }
   end_process(number);
@@ -344,6 +395,12 @@ std::optional<GivenPlaces::Given> MasterServer::give_place(std::optional<int> wi
 
 void MasterServer::send_away(MemberNumber number) {
   network_.run([&] { impl_->send_away(number); });
+}
+
+std::map<MemberNumber, std::string> MasterServer::reports() {
+  std::map<MemberNumber, std::string> reports;
+  network_.run([&] { reports = impl_->reports(); });
+  return reports;
 }
 
 bool MasterServer::is_visited() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,9 @@ struct MasterServerOptions {
   /// A host is lost, with all processes for which it has asked for numbers, whose process that has asked, or its kernel
   /// in the place of one that stands still, is silent for so long (Line::is_silent()). Zero: none ever is.
   Duration liveness = Duration(0);
+  bool reads_reports = false;  ///< reports() are asked for: members that report are let in
+  /// Processes are told that so long another master may come to this address where this one is gone. Zero: none will.
+  Duration patience = Duration(0);
 };
 
 /// A master with what it needs in a real process: connections to the members, the register, the pool of batches and a
@@ -59,6 +63,8 @@ class MasterServer {
   void send_away(MemberNumber number);
   /// Its knowledge of the register. Any thread but the network's.
   Registered known();
+  /// The reports of processes as members, by their numbers. Any thread but the network's.
+  std::map<MemberNumber, std::string> reports();
   /// Whether members, or others that look at the job, are connected. Any thread but the network's.
   bool is_visited();
 

@@ -8,7 +8,7 @@
 namespace stretto {
 
 MasterSide::MasterSide(Register& reg, const MasterOptions& options, TimePoint now, MasterSideHooks hooks)
-    : register_(reg), hooks_(std::move(hooks)), master_(options, now), now_(now) {}
+    : register_(reg), hooks_(std::move(hooks)), master_(options, now), pool_(reg, hooks_.tell), now_(now) {}
 
 void MasterSide::lose(MemberNumber number) {
   master_.lost(number);
@@ -43,8 +43,8 @@ void MasterSide::part_hosts() {
 }
 
 void MasterSide::settle() {
-  if (!pool_ || !master_.has_begun()) return;
-  for (const auto& [number, batches] : std::exchange(applied_, {})) pool_->settle(number, batches);
+  if (pool_.pool() == nullptr || !master_.has_begun()) return;
+  for (const auto& [number, batches] : std::exchange(applied_, {})) pool_.pool()->settle(number, batches);
 }
 
 void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
@@ -84,23 +84,10 @@ void MasterSide::pass_on_to(MemberNumber number) {
 }
 
 void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
-  if (!pool_) {
-    auto pool = Pool::from_position(words.batches, known().view.position);
-    if (!pool) return hooks_.say(number, MasterWords::of_refusal(pool.error().message));
-    pool_ = *std::move(pool);
-    batches_ = words.batches;
-    plan_ = words.plan;
-  }
-  if (words.batches != batches_ || words.plan != plan_) {
-    return hooks_.say(number, MasterWords::of_refusal(text("its batches are not those of the job: ", words.batches,
-                                                           " in all, and of the job ", batches_,
-                                                           "; expected the same data, batch size, epochs and seed")));
-  }
-  pool_->computed(number, words.computed);
-  // Who asks for the same one again has not had the answer: another one would be computed by nobody.
-  MasterWords& answer = answers_[number];
-  if (!answer.batch || answer.taken != words.taken) answer = MasterWords::of_batch(pool_->take(number), words.taken);
-  hooks_.say(number, answer);
+  const auto batch =
+      pool_.hand_out(number, words.taken, words.computed, words.batches, words.plan, known().view.position);
+  if (!batch) return hooks_.say(number, MasterWords::of_refusal(batch.error().message));
+  hooks_.say(number, MasterWords::of_batch(*batch, words.taken));
 }
 
 void MasterSide::act() {
@@ -119,7 +106,7 @@ void MasterSide::carry_out(MasterAction action) {
     case MasterAction::Kind::end: {
       const Written written = register_.end(action.epoch, action.how);
       if (written == Written::done && !action.words.empty()) hooks_.tell(action.words);
-      return master_.ended(written);
+      return master_.ended(written, register_.why());
     }
     case MasterAction::Kind::freeze: return hooks_.say(action.to, MasterWords::of_freeze(action.epoch));
     case MasterAction::Kind::tell:
@@ -133,20 +120,22 @@ void MasterSide::carry_out(MasterAction action) {
 /// What the members that are gone had in hand goes back to the pool, once the register says that they are gone.
 void MasterSide::commit(View view, BatchesApplied applied) {
   std::optional<PoolChange> change;
-  if (pool_) {
-    change = change_pool(*pool_, known().view, view, applied);
+  std::string words;
+  if (Pool* const pool = pool_.pool()) {
+    change = change_pool(*pool, known().view, view, applied);
     view.position = change->pool.position();
+    words = pool_.words_of(change->pool);
   }
-  const Written written = register_.commit(view);
+  const Written written = register_.commit(view, words);
   if (written == Written::done) {
     applied_ = std::move(applied);
-    if (change) pool_ = std::move(change->pool);
+    if (change) pool_.commit(std::move(change->pool));
     for (const std::uint64_t batch : change ? change->dropped : std::vector<std::uint64_t>()) {
       hooks_.tell(text("batch ", batch, " is dropped: ", Pool::kMostLosses,
                        " members were lost that may have been computing it"));
     }
   }
-  master_.committed(written, view);
+  master_.committed(written, view, register_.why());
 }
 
 }  // namespace stretto

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "stretto/base/clock.h"
-#include "stretto/dispenser/pool.h"
+#include "stretto/membership/hosts/members/kept_pool.h"
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/views/master.h"
 #include "stretto/membership/views/missed_links.h"
@@ -64,11 +64,9 @@ class MasterSide {
   Register& register_;
   const MasterSideHooks hooks_;
   Master master_;
-  std::optional<Pool> pool_;                     // from the first that has asked for a batch
-  std::uint64_t batches_ = 0, plan_ = 0;         // of pool_
-  BatchesApplied applied_;                       // before the present world, and not settled
-  std::map<MemberNumber, MasterWords> answers_;  // the last one to each that has asked for a batch
-  std::optional<MasterWords> meeting_;           // that was passed on last
+  KeptPool pool_;
+  BatchesApplied applied_;              // before the present world, and not settled
+  std::optional<MasterWords> meeting_;  // that was passed on last
   MissedLinks missed_;
   TimePoint now_;
   bool acts_ = false;

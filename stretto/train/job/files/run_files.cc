@@ -88,6 +88,14 @@ void RunFiles::prepare(const Checkpointed* from) {
   begin(from != nullptr && same_folder(options_.out, options_.resume) ? from : nullptr);
 }
 
+void RunFiles::come() {
+  if (options_.out.empty()) return;
+  const auto there = RunFolder::open(options_.out);
+  if (there && there->read("config.json")) return;
+  (void)RunFolder::make(options_.out);
+  options_.tell(text("records of what is started here stay on ", host_name(), " in '", options_.out, '\''));
+}
+
 void RunFiles::share(Meeting& meeting, Driver& driver, World& world, const Checkpointed* from) {
   const Members& members = world.transport().members();
   const int rank = world.rank();

@@ -46,6 +46,10 @@ class RunFiles {
   /// rank, which names rank and host where there are several; then nothing has been made.
   void share(Meeting& meeting, Driver& driver, World& world, const Checkpointed* from);
 
+  /// Of a process that comes to a job whose launcher has prepared the folder. On a host that does not see it the files
+  /// of the process are kept in a folder of the same path, and stay there.
+  void come();
+
   /// This rank's folder; empty: none.
   const std::string& path() const { return options_.out; }
   /// Whether every rank sees the folder of rank 0, or there is none.

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "stretto/base/clock.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/job/members/run_members.h"
 
@@ -12,7 +14,13 @@ namespace stretto {
 struct JobProgress {
   std::uint64_t applied = 0, reached = 0;  ///< batches, as a trainer counts them
   std::uint64_t next_round = 0;
+  Duration elapsed{0};  ///< since the first step; 0 before it
 };
+
+/// JobProgress::elapsed, where the first step began at `start`.
+inline Duration elapsed_since(std::optional<TimePoint> start, TimePoint now) {
+  return start ? now - *start : Duration(0);
+}
 
 /// The account of a job so far, as a member that comes to it takes it over.
 std::string encoded_account(const JobProgress& progress, const RunMembers& members, const Ledger& ledger);

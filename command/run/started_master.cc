@@ -1,0 +1,69 @@
+#include "command/run/started_master.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "command/cli/output.h"
+#include "stretto/transport/job_memory.h"
+
+namespace stretto::command {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
+constexpr Duration kForOneInPlace = 10s;  // of one that leaves: it may have little time
+
+std::string secret_file_of(const ProgramRanks& job, std::uint16_t port) {
+  return job.secret_file.empty() ? JobSecret::usual_file(port) : job.secret_file;
+}
+
+/// That of the master before this one, where the job goes on from a register; else a new one.
+Token token_of(const ProgramRanks& job) {
+  if (!job.log.empty()) {
+    if (const auto before = JobSecret::find(secret_file_of(job, job.listen->port), job.listen->port)) return *before;
+  }
+  return new_token();
+}
+
+}  // namespace
+
+StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.log.empty()) {
+  const bool others_come = job.restarts > 0 || job.listen;  // then too few are waited for
+  const std::optional<Token> made_up = job.listen ? JobSecret::by_environment() : std::nullopt;
+  const Token token = made_up.value_or(token_of(job));
+  master_ = std::make_unique<JobMaster>(JobMaster::Options{
+      .token = token,
+      .listen = job.listen ? job.listen->host : "127.0.0.1",
+      .port = job.listen ? job.listen->port : std::uint16_t{0},
+      .least = job.least,
+      .most = job.ranks,
+      .first = std::min(job.ranks, here > 0 ? here : job.least),
+      .places = std::min(JobMemory::kMaxRanks, std::max(job.ranks, here) + (job.listen ? job.ranks : 0)),
+      .wait = job.patience.value_or(others_come ? kForAnother : Duration(0)),
+      .wait_to_leave = others_come ? kForOneInPlace : Duration(0),
+      .evict = job.evict,
+      .program = job.program,
+      .liveness = job.listen ? job.liveness : Duration(0),
+      .reads_reports = job.reads_reports,
+      .log = job.log,
+      .job = one_line(fmt::format("{}", fmt::join(job.program, " ")))});
+  if (!job.listen) return;
+  std::string where;
+  if (!made_up) {
+    secret_.emplace(secret_file_of(job, master_->port()), token);
+    where = fmt::format(", with the secret in {}", secret_->path());
+  }
+  how_to_come_ = fmt::format("others come by: stretto join {}{}", master_->address().to_string(), where);
+}
+
+StartedMaster::~StartedMaster() {
+  if (has_log_ && secret_ && master_->known().end == JobEnd::none) secret_->keep();
+}
+
+}  // namespace stretto::command

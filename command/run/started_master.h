@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "command/run/program_ranks.h"
+#include "stretto/membership/masters/job_address.h"
+#include "stretto/membership/masters/job_master.h"
+
+namespace stretto::command {
+
+/// The master of a job whose members change, for the launcher that starts the job, and the file with the secret by
+/// which others come to it.
+class StartedMaster {
+ public:
+  /// `here`: processes that are started first. Throws Failure where the master cannot listen, or the secret cannot be
+  /// written.
+  StartedMaster(const ProgramRanks& job, int here);
+  ~StartedMaster();  ///< the secret stays where another master may go on from the register
+  StartedMaster(const StartedMaster&) = delete;
+  StartedMaster& operator=(const StartedMaster&) = delete;
+
+  JobMaster& master() { return *master_; }
+  /// How others come, for a person; empty: nobody does.
+  const std::string& how_to_come() const { return how_to_come_; }
+
+ private:
+  const bool has_log_;
+  std::optional<SecretFile> secret_;
+  std::unique_ptr<JobMaster> master_;
+  std::string how_to_come_;
+};
+
+}  // namespace stretto::command

@@ -1,0 +1,186 @@
+"""`stretto run --ranks MIN:MAX --here 0 --listen PORT --register FILE`: a master that is killed, and another that goes on."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+
+from join_test import ADDRESS
+from members_test import LOOP, WATCHDOG, Traces, loops, ranks_of
+from program import STRETTO, ProgramTest, main, stretto, wait_until
+from train_members_test import members_of
+
+BATCHES = 6000  # more than three ranks compute while a test looks at them
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class KeptJob:
+    """A job whose master may be killed and started again."""
+
+    def __init__(self, folder, *program, options=(), wrapper=()):
+        self.register = pathlib.Path(folder, "register")
+        self.port = free_port()
+        self.traces = Traces()
+        self.command = [*wrapper, STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", f"127.0.0.1:{self.port}",
+                        "--token-file", f"{folder}/secret", "--register", self.register, *options, "--", *program]
+        self.folder, self.masters = pathlib.Path(folder), []
+        self.start()
+
+    def start(self):
+        said = self.folder / f"said-{len(self.masters)}"
+        with said.open("w", encoding="utf-8") as errors:
+            self.masters.append((subprocess.Popen(list(map(str, self.command)), stderr=errors, env=self.traces.environment), said))
+        wait_until(lambda: ADDRESS.search(self.said()) or self.master.poll() is not None)
+
+    @property
+    def master(self):
+        return self.masters[-1][0]
+
+    def said(self):
+        return self.masters[-1][1].read_text(encoding="utf-8")
+
+    def kill(self):
+        self.master.kill()
+        self.master.wait(WATCHDOG)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start_join(self, *arguments):
+        return subprocess.Popen([STRETTO, "join", f"127.0.0.1:{self.port}", "--token-file", f"{self.folder}/secret", *arguments],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.traces.environment)
+
+    def look(self):
+        result = stretto("members", f"127.0.0.1:{self.port}", "--token-file", f"{self.folder}/secret", "--json")
+        return json.loads(result.stdout) if result.returncode == 0 else {"members": [], "epoch": 0, "spares": []}
+
+    def members(self):
+        return {member["member"] for member in self.look()["members"]}
+
+
+class Masters(ProgramTest):
+    def assert_each_batch_counts_once(self, job, join, said):
+        self.assertEqual(job.master.wait(WATCHDOG), 0, job.said())
+        printed, errors = join.communicate(timeout=WATCHDOG)
+        result = subprocess.CompletedProcess(join.args, 0, printed, errors + said)
+        self.assertEqual(loops.fault_of(result, BATCHES), "", printed + errors + said)
+        self.assertEqual(job.traces.left(), set())
+        self.assertFalse((job.folder / "secret").exists())
+
+    def test_another_one_goes_on_with_the_members_that_are_there(self):
+        for algorithm in "sync", "eager-quorum", "wagma-quorum":
+            with self.subTest(algorithm=algorithm), tempfile.TemporaryDirectory() as folder, \
+                    KeptJob(folder, LOOP, algorithm, BATCHES, "account") as job:
+                join = job.start_join("--here", "3")
+                wait_until(lambda: job.members() == {0, 1, 2})
+                for _ in range(2):  # nothing has changed when it is there again
+                    epoch = job.look()["epoch"]
+                    job.kill()
+                    job.start()
+                    wait_until(lambda: job.members() == {0, 1, 2})
+                    self.assertEqual(job.look()["epoch"], epoch)
+                os.kill(ranks_of(join)[0], signal.SIGKILL)
+                wait_until(lambda: len(job.members()) == 2)
+                said = job.said()
+                job.kill()
+                os.kill(ranks_of(join)[0], signal.SIGKILL)  # while there is none
+                job.start()
+                wait_until(lambda: len(job.members()) == 1)
+                self.assert_each_batch_counts_once(job, join, said + job.said())
+
+    def test_it_is_killed_at_any_moment(self):
+        with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "eager-quorum", BATCHES, "account") as job:
+            join, said = job.start_join("--here", "2", "--restarts", "20"), ""
+            for _ in range(6):  # also while members come, begin, and are replaced
+                wait_until(lambda: job.look()["epoch"] > 0 or job.master.poll() is not None)
+                for member in job.look()["members"][1:][-1:]:  # the first has the model
+                    if (process := members_of(join).get(member["member"])) is not None:  # else it was killed before
+                        os.kill(process, signal.SIGKILL)
+                said += job.said()
+                job.kill()
+                job.start()
+            wait_until(lambda: len(job.members()) == 2 or job.master.poll() is not None)
+            self.assert_each_batch_counts_once(job, join, said + job.said())
+
+    def test_processes_that_come_and_leave_afterwards_have_numbers_of_their_own(self):
+        with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "sync", "1000000") as job:
+            first = job.start_join("--here", "2")
+            wait_until(lambda: job.members() == {0, 1})
+            job.kill()
+            job.start()
+            second = job.start_join()
+            wait_until(lambda: len(job.members()) == 3)
+            [number] = job.members() - {0, 1}
+            self.assertGreater(number, 1)
+            for join, stay in (first, {number}), (second, set()):
+                join.send_signal(signal.SIGTERM)
+                errors = join.communicate(timeout=WATCHDOG)[1]
+                self.assertEqual(join.returncode, 0, errors)
+                if stay:
+                    wait_until(lambda: job.members() == stay)
+            self.assertEqual(job.master.wait(WATCHDOG), 0, job.said())
+            job.start()  # as what starts it again and again does
+            self.assertEqual(job.master.wait(WATCHDOG), 1)  # its last members left
+            self.assertIn(f"the job of the register {job.register} was given up\n", job.said())
+
+    def test_members_wait_for_another_one_as_long_as_they_have_patience(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                KeptJob(folder, LOOP, "sync", "1000000", options=["--patience", "1s", "--liveness", "1s"]) as job:
+            join = job.start_join("--here", "2")
+            wait_until(lambda: job.members() == {0, 1})
+            job.kill()
+            errors = join.communicate(timeout=WATCHDOG)[1]
+            self.assertEqual(join.returncode, 1, errors)
+            self.assertIn("the master of the job is lost: it has ended", errors)
+
+    def test_a_disk_that_is_full(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                KeptJob(folder, LOOP, "sync", BATCHES, "account", wrapper=["prlimit", "--fsize=3000:"]) as job:
+            join = job.start_join("--here", "2")
+            wait_until(lambda: "File too large" in job.said())
+            self.assertIn("the job goes on, but were the master killed before members change again, batches would be computed "
+                          "twice", job.said())
+            wait_until(lambda: "the register does not answer" in job.said())  # that the job has ended cannot be written
+            subprocess.run(["prlimit", f"--pid={job.master.pid}", "--fsize=unlimited"], check=True)
+            self.assert_each_batch_counts_once(job, join, job.said())
+
+
+class BadInput(ProgramTest):
+    def test_options(self):
+        for options, said in (
+            (("--ranks", "1:2", "--register", "x"), "--register x without a port: expected --listen PORT, where members come back to"),
+            (("--ranks", "1:2", "--listen", "0", "--register", "x"), "--register x without a port"),
+        ):
+            self.assert_rejected(stretto("run", *options, "--", "true"), said)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "sync", "1000000") as job:
+            def start(register, *program):
+                return stretto("run", "--ranks", "1:2", "--here", "0", "--listen", f"127.0.0.1:{free_port()}", "--token-file",
+                               f"{folder}/other", "--register", register, "--", *program)
+            self.assertIn("is open in another process: one job has one master's log", start(job.register, "true").stderr)
+            job.kill()
+            result = start(job.register, "true")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertRegex(result.stderr, re.escape(f"the register's log '{job.register}' is of job '{LOOP} sync 1000000', and not of "
+                                                      "'true': name another file"))
+            pathlib.Path(folder, "text").write_text("of somebody else\n", encoding="ascii")
+            self.assertIn("is no log of a register", start(f"{folder}/text", "true").stderr)
+            self.assertIn("No such file or directory", start(f"{folder}/no/register", "true").stderr)
+            self.assertFalse(pathlib.Path(folder, "other").exists())
+
+
+if __name__ == "__main__":
+    main()
