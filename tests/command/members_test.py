@@ -150,6 +150,14 @@ class Members(ProgramTest):
             self.assert_succeeds(result)
             self.assertEqual(result.stderr.count("ended with exit status 7; the others go on"), 4)
 
+    def test_one_that_returns_without_finish(self):
+        for algorithm in "sync", "eager-quorum", "wagma-quorum":
+            for restarts in None, 2:  # none takes its place: it has not failed
+                with self.subTest(algorithm=algorithm, restarts=restarts):
+                    members, said = self.train("1:3", algorithm, "1.40", restarts=restarts)
+                    self.assertEqual(members, {0: 0, 2: 0})
+                    self.assertEqual(said, "stretto run: rank 1 has ended before the job, which goes on without it\n")
+
     def test_two_processes_in_one_place(self):
         result = run("2:2", "sh", "-c", f"{LOOP} sync 300 & {LOOP} sync 300; wait")
         self.assert_succeeds(result)
@@ -257,6 +265,11 @@ class Stopped(ProgramTest):
         self.assertIn("stretto run: member 1 is excluded: the others have waited for 2s\n", said)
         self.assertIn("rank 1 is lost: killed by SIGKILL; another process takes its place, as member 3\n", said)
 
+    def test_one_that_is_excluded_for_good(self):
+        members, said = self.train("--evict", "2s", "--no-return", until=lambda rank, _: not alive(rank))
+        self.assertEqual(members, {0, 2})
+        self.assertIn("rank 1 is lost: killed by SIGKILL; no process takes its place\n", said)
+
     def test_one_that_goes_on_after_it_was_excluded_does_nothing(self):
         members, said = self.train("--evict", "2s", until=lambda _, said: "is excluded" in said)
         self.assertEqual(members, {0, 2, 3})
@@ -313,7 +326,21 @@ class Leaving(ProgramTest):
     def test_one_before_its_loop_begins(self):
         self.assertEqual(self.train("1:3", "sync", "1/0"), "stretto run: rank 1 has left\n")
         said = self.train("1:3", "sync", "1:40", "3/0", restarts=1)
-        self.assertRegex(said, r"rank 1 \(member 3\) has left( before it came in)?\n")
+        # The master may have named it in a view just then.
+        self.assertRegex(said, r"rank 1 \(member 3\) has (left( before it came in)?|ended before the job, which goes on without it)\n")
+
+    def test_one_that_waits_for_the_others_of_the_first_world(self):
+        with tempfile.TemporaryDirectory() as folder:
+            wait = f"if [ $RANK = 1 ]; then while [ ! -f {folder}/go ]; do sleep 0.01; done; fi; exec {LOOP} sync {BATCHES} account"
+            job = subprocess.Popen([STRETTO, "run", "--ranks", "1:2", "--", "sh", "-c", wait], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+            wait_until(lambda: len(ranks_of(job)) == 1 and num_threads(ranks_of(job)[0]) > 1)
+            os.kill(ranks_of(job)[0], signal.SIGTERM)
+            pathlib.Path(folder, "go").touch()
+            printed, said = job.communicate(timeout=WATCHDOG)
+        self.assertEqual(job.returncode, 0, said)
+        self.assertEqual(said, "stretto run: rank 0 has left\n")
+        self.assertEqual(loops.fault_of(subprocess.CompletedProcess(job.args, job.returncode, printed, said)), "")
 
     def test_a_second_signal_ends_the_process(self):
         said = self.train("1:3", "eager-quorum", "1/40", "1/40")
@@ -370,11 +397,13 @@ class BadInput(ProgramTest):
         self.assert_rejected(run("1:2", "true", restarts="some"), "--restarts some", "as in --restarts 3")
         self.assert_rejected(run("1:2", "true", restarts=-1), "--restarts -1")
         self.assert_rejected(run("2", "true", restarts=1), "--restarts 1 with --ranks 2", "--ranks 1:2")
+        self.assert_rejected(stretto("run", "--ranks", "2", "--no-return", "--", "true"), "--no-return with --ranks 2", "--ranks 1:2")
 
     def test_a_range_in_each_process_of_another_launcher(self):
         place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                  "MASTER_PORT": "29500", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "one"}
-        for environment in place, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}:
+        for environment in (place, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"},
+                            {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}):
             self.assert_rejected(run("1:2", "true", env={**os.environ, **environment}), "--ranks 1:2", "as many jobs", "stretto join")
         self.assert_succeeds(run("1:2", "true", env={**os.environ, "WORLD_SIZE": "2"}))
 
@@ -396,6 +425,12 @@ class BadInput(ProgramTest):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr, r"the process that listens at 127.0.0.1:\d+ is no master of this job")
         self.assertIn("it is of another job: its token is another", result.stderr)
+
+    def test_an_algorithm_that_does_not_go_on(self):
+        for algorithm in "ps-async", "ps-sync":
+            result = run("1:2", LOOP, algorithm, "100")
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"members that change with algorithm '{algorithm}': expected one that goes on where members change", result.stderr)
 
     def test_commands_that_are_no_members(self):
         result = run("1:1", STRETTO, "train", "vowels", "--steps", "3")

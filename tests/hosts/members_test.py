@@ -282,6 +282,20 @@ class CutOff(OnHosts):
     def test_the_hosts_are_split(self) -> None:
         self.lose_often("split")
 
+    def test_a_host_that_was_cut_off_has_no_others_where_it_is_not_to_return(self) -> None:
+        with Hosts(2) as hosts:
+            job = Job(hosts, "2:4", EACH, "eager-quorum", 6000, "--liveness", f"{LIVENESS}s", step="10ms")
+            join = job.join(2, EACH, "--no-return")
+            job.wait_for({0: "h1", 1: "h1", 2: "h2", 3: "h2"})
+            hosts.cut(2, None)
+            job.wait_for({0: "h1", 1: "h1"})
+            job.wait(lambda: "nothing comes from the master of the job" in join.said, "h2 says it")
+            hosts.mend(2, None)
+            self.assertEqual(join.end(), 128 + signal.SIGKILL, join.said)
+            self.assertEqual(join.said.count("no process takes its place"), EACH, join.said)
+            self.assertEqual(job.members(), {0: "h1", 1: "h1"})
+            self.assertEqual(job.fault(), "", job.all_said())
+
     def test_a_host_that_stands_still_is_not_lost(self) -> None:
         with Hosts(2) as hosts:
             job = self.begin(hosts, 2)

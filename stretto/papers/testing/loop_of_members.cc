@@ -1,9 +1,10 @@
 // A rank with a loop of its own over the batches of a job whose members change:
-// loop_of_members ALGORITHM BATCHES [account] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER=LAG…]: the member
-// of that number is killed as it begins that step of its own, from 1; gets SIGTERM then, and again for each such word;
-// has that lag at most, unlike others. At step 0 it has not begun its loop. A step takes a millisecond, or as many as
-// are said. What a member has at the end it says in a line. With `account` another one has the batches that it has
-// handed over, also where it has left; of one that has not, how many of each member are applied, too.
+// loop_of_members ALGORITHM BATCHES [account] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER.STEP…]
+// [NUMBER=LAG…]: the member of that number is killed as it begins that step of its own, from 1; gets SIGTERM then, and
+// again for each such word; returns then, without finish(); has that lag at most, unlike others. At step 0 it has not
+// begun its loop. A step takes a millisecond, or as many as are said. What a member has at the end it says in a line.
+// With `account` another one has the batches that it has handed over, also where it has left; of one that has not, how
+// many of each member are applied, too.
 
 #include <signal.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ namespace {
 
 /// What becomes of a member.
 struct Fate {
-  std::uint64_t dies_at = 0;
+  std::uint64_t dies_at = 0, returns_at = 0;
   std::multiset<std::uint64_t> told_at = {};  // to leave
   int lag = 0;
 
@@ -67,6 +68,7 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   while (const auto batch = pool->next()) {
     loop.begin_step();
     fate.comes_to(loop.steps() + 1);
+    if (loop.steps() + 1 == fate.returns_at) return 0;
     ::usleep(account.step);
     replica.backward(0, static_cast<float>(batch->sequence + 1));
     replica.backward(1, 1);
@@ -99,7 +101,7 @@ int main(int argc, char** argv) {
   Account account;
   for (int i = 3; i < argc; ++i) {
     const std::string word = argv[i];
-    const std::size_t sign = word.find_first_of(":/=");
+    const std::size_t sign = word.find_first_of(":/.=");
     account.wanted |= word == "account";
     if (word.ends_with("ms")) account.step = static_cast<::useconds_t>(number(argv[i]) * 1000);
     if (word == "account" || word.ends_with("ms")) continue;
@@ -108,6 +110,7 @@ int main(int argc, char** argv) {
     const std::uint64_t value = number(word.c_str() + sign + 1);
     if (word[sign] == ':') fate.dies_at = value;
     if (word[sign] == '/') fate.told_at.insert(value);
+    if (word[sign] == '.') fate.returns_at = value;
     if (word[sign] == '=') fate.lag = static_cast<int>(value);
   }
   const auto job = launch({.ranks = 1}, [&](RankContext& rank) {
