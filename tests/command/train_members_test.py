@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import tempfile
+import time
 
 from join_test import Job
 from members_test import LOOP, WATCHDOG, Traces, run
@@ -88,15 +89,22 @@ class Training(ProgramTest):
             with self.subTest(algorithm=algorithm), tempfile.TemporaryDirectory() as folder, \
                     TrainJob(folder, "1:4", "--algorithm", algorithm, "--here", "2", "--steps", str(STEPS)) as job:
                 job.wait_for_batches(0)
+                first = members_of(job.process)[0]
+                os.kill(first, signal.SIGSTOP)  # the job waits while others are started
                 join = job.start_join("--here", "2")
+                end = time.monotonic() + WATCHDOG
+                while job.look()["spares"] != [2, 3]:
+                    self.assertLess(time.monotonic(), end)
+                os.kill(first, signal.SIGCONT)
                 for number in 2, 3:
                     job.wait_for_batches(number)
                 os.kill(members_of(join)[3], signal.SIGTERM)
-                wait_until(lambda: 3 in job.look()["left"])
+                wait_until(lambda: 3 not in members_of(join))
+                self.assertEqual(job.look()["left"], [3])
                 join.send_signal(signal.SIGTERM)
                 said = join.communicate(timeout=WATCHDOG)[1]
                 self.assertEqual(join.returncode, 0, said)
-                self.assertIn("has left\n", said)
+                self.assertEqual(said.count("has left\n"), 2, said)
                 status, _ = job.end()
                 self.assertEqual(status, 0, job.said())
                 self.assert_is_one_run(job.folder, 4 * STEPS, range(4))
