@@ -36,8 +36,8 @@ class Register {
   /// Adds a line to what stands beside the newest view. It stays where this process is killed, and may be lost where
   /// its machine stops. Errc::io: there is no room for it.
   virtual Result<void> note(const std::string& line) = 0;
-  /// The lines that stood beside the newest view when this object was made: the words with which it was written, unless they were
-  /// empty, and the lines since.
+  /// The lines that stood beside the newest view when this object was made: the words with which it was written, unless
+  /// they were empty, and the lines since.
   virtual const std::vector<std::string>& beside() const = 0;
   /// Ends the job, if the newest view is of `epoch` and the job has not ended. Requires: how != JobEnd::none.
   virtual Written end(std::uint64_t epoch, JobEnd how) = 0;
