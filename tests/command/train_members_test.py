@@ -144,7 +144,7 @@ class Training(ProgramTest):
             os.kill(members_of(job.process)[1], signal.SIGKILL)
             status, printed = job.end()
             self.assertEqual((status, printed), (3, ""), job.said())
-            self.assertIn("rank 0: the job has ended: too few of its members were left", job.said())
+            self.assertIn("stretto: the job has ended: too few of its members were left", job.said())
             self.assertFalse((job.folder / "summary.json").exists())
 
     def test_signals(self):
