@@ -22,8 +22,8 @@ inline bool is_given_up(int socket) {
   return !state || state->tcpi_state == TCP_CLOSE;
 }
 
-/// Whether the kernel sends again and again what the other side does not acknowledge. Where there is no route it has sent
-/// nothing yet, and probes, as it does where the other side has no room; but that side acknowledges probes.
+/// Whether the kernel sends again and again what the other side does not acknowledge. Where there is no route it has
+/// sent nothing yet, and probes, as it does where the other side has no room; but that side acknowledges probes.
 inline bool repeats(int socket) {
   const auto state = kernel_state_of(socket);
   return state && (state->tcpi_retransmits > 0 || state->tcpi_probes > 0);
