@@ -164,6 +164,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::members_end_for_all, "members-end-for-all", "members"},
     {Defect::members_published_by_view, "members-published-by-view", "members"},
     {Defect::members_anew_after_loss, "members-anew-after-loss", "members"},
+    {Defect::members_never_anew, "members-never-anew", "members"},
     {Defect::averaged_learner_weighs, "averaged-learner-weighs", "averaged"},
     {Defect::averaged_copy_weighs, "averaged-copy-weighs", "averaged"},
     {Defect::averaged_copies_differ, "averaged-copies-differ", "averaged"},

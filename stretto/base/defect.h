@@ -179,6 +179,7 @@ enum class Defect {
   members_end_for_all,          ///< the end of the job is also that of members that were excluded
   members_published_by_view,    ///< a round leaves the job because a view says that it is complete
   members_anew_after_loss,      ///< a job begins anew after the loss of all that had a model
+  members_never_anew,           ///< a job is given up when those with a model are lost before it has begun
   // Averages of models where members change (docs/protocol.md, rule 17).
   averaged_learner_weighs,      ///< the model that a process has taken over as it came weighs in the first average
   averaged_copy_weighs,         ///< so does the one that a rank has taken over since it lacked the last average

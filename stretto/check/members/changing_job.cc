@@ -34,6 +34,7 @@ void ChangingJob::lose(MemberNumber number) {
 }
 
 void ChangingJob::suspect(MemberNumber number) {
+  suspected_.insert(number);
   for (std::size_t master = 0; master < masters_.size(); ++master) {
     if (masters_[master].is_there) disconnect(number, master);
   }
@@ -290,10 +291,25 @@ void ChangingJob::check_register(const Registered& now) {
       }
       if (before.has(member.number) && this->member(member.number).is_leaving()) ++counts_.leavers_held_back;
     }
+    const bool holds_nothing = std::ranges::all_of(view.members, [&](const PlacedMember& member) {
+      return member.held == kNoModel || rounds_.holding(member.number).held == kNoModel;
+    });
+    if (view.epoch > 1 && holds_nothing) ++counts_.begun_anew;
   } else if (view != before) {
     violated("the view changes at the end");
   }
+  if (now.end == JobEnd::given_up) check_given_up(view);
   last_ = now;
+}
+
+/// Until all have begun the first world nobody has trained: any member that is left can give its weights to the others.
+void ChangingJob::check_given_up(const View& view) {
+  for (const PlacedMember& member : view.members) {
+    const bool is_left = site(member.number).is_there && !suspected_.contains(member.number);
+    if (is_left && (view.complete == 0 || rounds_.holding(member.number).held != kNoModel)) {
+      violated(text("the job is given up in epoch ", view.epoch, ", and member ", member.number, " is left"));
+    }
+  }
 }
 
 void ChangingJob::check_end() {

@@ -21,7 +21,8 @@ namespace stretto {
 /// CarriedRounds' part. Copyable: a state.
 ///
 /// Checked after every step: one view an epoch, each the successor of the one before (M1); what CarriedRounds checks;
-/// and when nothing can happen any more, that every process knows how it stands and the job has ended (M6).
+/// when a job is given up, that nobody is left who could go on; and when nothing can happen any more, that every
+/// process knows how it stands and the job has ended (M6).
 class ChangingJob {
  public:
   ChangingJob(const MasterOptions& master, const CarriedOptions& carried) : options_(master), rounds_(carried) {}
@@ -75,7 +76,7 @@ class ChangingJob {
   void describe(std::vector<std::int64_t>& words) const;
 
   struct Counts {
-    std::uint64_t excluded_with_own_rounds = 0, leavers_held_back = 0, departed = 0, holders_lost = 0;
+    std::uint64_t excluded_with_own_rounds = 0, leavers_held_back = 0, departed = 0, holders_lost = 0, begun_anew = 0;
     std::map<Master::Phase, std::uint64_t> masters_lost;
   };
   const Counts& counts() const { return counts_; }
@@ -112,6 +113,7 @@ class ChangingJob {
   void answer(std::size_t master);
   void commit(Master& master, const MasterAction& action, Answer answer);
   void check_register(const Registered& now);
+  void check_given_up(const View& view);
   void check_standing(MemberNumber number);
   void look(MemberNumber number);
   void violated(const std::string& what) {
@@ -126,7 +128,7 @@ class ChangingJob {
   std::vector<MasterSite> masters_;
   TimePoint now_;
   MemberNumber next_number_ = 0;
-  std::set<MemberNumber> ever_in_;
+  std::set<MemberNumber> ever_in_, suspected_;
   Answer answer_ = Answer::known;
   bool returns_ = true;
   std::string wrong_;

@@ -215,6 +215,7 @@ class MembersJob {
     reach("views with a member behind by two rounds or more", rounds.counts().far_behind);
     reach("views to which deposits were carried", rounds.counts().carried);
     reach("holders lost before all had begun", job_.counts().holders_lost);
+    reach("jobs begun anew", job_.counts().begun_anew);
     reach("batches dropped", rounds.num_dropped());
     const auto lost = [&](Master::Phase phase) {
       const auto found = job_.counts().masters_lost.find(phase);

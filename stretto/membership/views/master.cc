@@ -394,8 +394,8 @@ void Master::decide() {
   }
   // A member that has not begun has kept all from leaving the job: nobody knows of a model but those that are lost.
   const bool begins_anew =
-      most_held == kNoModel &&
-      (view().epoch == 0 || (view().complete == 0 && (!old.empty() || defect(Defect::members_anew_after_loss))));
+      most_held == kNoModel && (view().epoch == 0 || (view().complete == 0 && !defect(Defect::members_never_anew) &&
+                                                      (!old.empty() || defect(Defect::members_anew_after_loss))));
   if (most_held == kNoModel && !begins_anew) return end(JobEnd::given_up);
 
   const auto may_go = [&](MemberNumber number) {

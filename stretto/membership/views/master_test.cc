@@ -211,6 +211,27 @@ TEST_F(MasterOverMemory, EndsWhenAllOfTheViewAreDone) {
   EXPECT_EQ(told(Kind::tell), (std::vector<MemberNumber>{0, 1, 2}));
 }
 
+TEST_F(MasterOverMemory, BeginsAnewWhenItsFirstIsLostBeforeAllHaveBegun) {
+  start({.least = 1, .most = 4, .gather = 1s});
+  for (const MemberNumber number : {0, 1, 2}) hello(number);
+  master_->tick({2s});
+  follow();
+  master_->begun(0, 1);
+  master_->lost(0);
+  follow();
+  report(1, kNoModel), report(2, kNoModel);
+  EXPECT_EQ(view().complete, 0u);
+  ASSERT_EQ(view().members.size(), 2u);
+  EXPECT_EQ(view().members[0].held, 0);
+  EXPECT_EQ(view().members[1].held, kNoModel);
+  // The next one has taken over the model of the first.
+  master_->lost(1);
+  follow();
+  report(2, 0);
+  EXPECT_EQ(view().members.size(), 1u);
+  EXPECT_EQ(cell_.read().value().end, JobEnd::none);
+}
+
 TEST_F(MasterOverMemory, GivesUpAJobWhoseModelIsLost) {
   begin_with_three();
   for (const MemberNumber number : {0, 1, 2}) master_->lost(number);
