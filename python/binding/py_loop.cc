@@ -148,8 +148,8 @@ void PyLoop::make_pool(const PlanOptions& plan) {
   PlanOptions made = plan;
   made.ranks = session.most_ranks();
   made.seed += loop().environment().seed;
-  batches_.emplace(job_->context(), session.meeting());
-  pool_ = batches_->make(session.driver(), made, Sharing::shared);
+  batches_.emplace(job_->context(), session);
+  pool_ = batches_->make(made, Sharing::shared);
 }
 
 std::optional<Batch> PyLoop::next_batch() {

@@ -226,6 +226,35 @@ TEST(PoolPosition, CountsWhatMembersWereHandedOnce) {
   EXPECT_EQ(after.returned, (std::vector<std::uint64_t>{1, 6, 8}));
   EXPECT_EQ(after.steps, before.steps);
   EXPECT_EQ(position_after_all(before, {}), before);
+  const std::vector<std::uint64_t> in_hand{2, 3, 8, 11};
+  const DispenserPosition with_hands = position_after_all(before, logs, in_hand);
+  EXPECT_EQ(with_hands.next, 10u);
+  EXPECT_EQ(with_hands.returned, (std::vector<std::uint64_t>{1, 2, 6, 8}));
+}
+
+/// A pool that hands out what a checkpoint has left, against one that stands where the checkpoint was.
+TEST(PoolPosition, OfTheRestIsThatOfAll) {
+  constexpr std::uint64_t kAll = 20;
+  DispenserPosition start;
+  start.next = 9;
+  start.returned = {1, 4, 7};
+  start.steps = {5, 1};
+  EXPECT_EQ(position_from(start, DispenserPosition()), start);
+  Pool of_all = Pool::from_position(kAll, position_of_pool(start)).value(), of_rest(kAll - 6);
+  const auto agree = [&] {
+    DispenserPosition expected = position_in_pool(of_all.position()).value();
+    expected.steps = start.steps;
+    EXPECT_EQ(position_from(start, position_in_pool(of_rest.position()).value()), expected);
+  };
+  for (std::uint64_t taken = 1; of_all.take(taken / 2).has_value(); ++taken) {
+    EXPECT_TRUE(of_rest.take(taken / 2));
+    agree();
+    if (taken == 3 || taken == 9) {  // batches that had come back before among those that do now, and none of them
+      for (Pool* const pool : {&of_all, &of_rest}) pool->give_back(taken / 2, 0, true);
+      agree();
+    }
+  }
+  EXPECT_FALSE(of_rest.take(1));
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ Result<DispenserPosition> position_after(const DispenserPosition& before, std::s
   return after;
 }
 
-DispenserPosition position_after_all(const DispenserPosition& before,
-                                     std::span<const std::vector<std::uint64_t>> logs) {
+DispenserPosition position_after_all(const DispenserPosition& before, std::span<const std::vector<std::uint64_t>> logs,
+                                     std::span<const std::uint64_t> in_hand) {
   DispenserPosition after = before;
   std::vector<std::uint64_t> used;
   for (const auto& log : logs) used.insert(used.end(), log.begin(), log.end());
@@ -78,9 +78,25 @@ DispenserPosition position_after_all(const DispenserPosition& before,
   if (!used.empty()) after.next = std::max(after.next, used.back() + 1);
   std::vector<std::uint64_t> open = before.returned;
   for (std::uint64_t sequence = before.next; sequence < after.next; ++sequence) open.push_back(sequence);
+  const auto was_handed_out = [&](std::uint64_t sequence) { return sequence < before.next; };
+  std::ranges::copy_if(in_hand, std::back_inserter(open), was_handed_out);
+  std::sort(open.begin(), open.end());
+  open.erase(std::unique(open.begin(), open.end()), open.end());
   after.returned.clear();
   std::set_difference(open.begin(), open.end(), used.begin(), used.end(), std::back_inserter(after.returned));
   return after;
+}
+
+DispenserPosition position_from(const DispenserPosition& start, const DispenserPosition& of_rest) {
+  const std::uint64_t returned = start.returned.size();
+  DispenserPosition position;
+  position.steps = start.steps;
+  for (const std::uint64_t i : of_rest.returned) {
+    position.returned.push_back(i < returned ? start.returned[i] : start.next + (i - returned));
+  }
+  for (std::uint64_t i = of_rest.next; i < returned; ++i) position.returned.push_back(start.returned[i]);
+  position.next = start.next + (of_rest.next - std::min(of_rest.next, returned));
+  return position;
 }
 
 std::string to_json(const RankLog& log) {

@@ -33,8 +33,14 @@ struct DispenserPosition {
 Result<DispenserPosition> position_after(const DispenserPosition& before, std::span<const RankLog> logs);
 
 /// The position after `before`, once `logs` hold all batches that members of a job have been handed since, and all of
-/// these are used. Batches in them from before count no second time. Leaves the steps as they are.
-DispenserPosition position_after_all(const DispenserPosition& before, std::span<const std::vector<std::uint64_t>> logs);
+/// these are used. Batches in them from before count no second time; those `in_hand` are not used, also where `before`
+/// says so. Leaves the steps as they are.
+DispenserPosition position_after_all(const DispenserPosition& before, std::span<const std::vector<std::uint64_t>> logs,
+                                     std::span<const std::uint64_t> in_hand = {});
+
+/// The batches that a job at `start` has left are counted up from 0, those that came back first. Returns where the job
+/// stands when this count stands at `of_rest`, with the steps of `start`.
+DispenserPosition position_from(const DispenserPosition& start, const DispenserPosition& of_rest);
 
 /// As JSON text, for a checkpoint; from_json refuses text that to_json cannot have written (Errc::bad_input).
 std::string to_json(const RankLog& log);

@@ -27,6 +27,7 @@ class DistributedOptimizer::Impl {
   void follow(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every);
   bool save(const std::string& folder);
   bool load(const std::string& folder);
+  std::uint64_t batches_applied() const { return loop_ ? loop_->applied() : loaded_ ? loaded_->batches : 0; }
   /// Any thread, also while another one makes the loop.
   void leave();
 
@@ -39,6 +40,11 @@ class DistributedOptimizer::Impl {
     if (loop_ && rank_.changes() != nullptr) throw UsageError(text(call, " after batches(): expected before"));
   }
   void explain_mistakes();
+  /// save() where all ranks have come to it, of which the first writes.
+  bool write(OwnLoop& loop, const std::string& folder);
+  /// load() before this rank has come.
+  bool load_alone(const std::string& folder);
+  void go_on_from_loaded();
 
   RankContext& rank_;
   const DistributedOptions options_;
@@ -46,11 +52,14 @@ class DistributedOptimizer::Impl {
   FollowedSchedulers schedulers_;
   RegisteredStates states_;
   std::function<void(const RoundHeader&)> on_round_;
+  std::function<void()> on_full_round_;
   std::function<void(const NewMembers&)> on_members_;
   std::optional<OwnLoop> loop_;
   std::atomic<OwnLoop*> there_{nullptr};  // loop_, of a rank that has come
   std::atomic<bool> leaves_{false};
   std::optional<LoopBatches> batches_;  // of loop_
+  std::optional<LoopCheckpoint> loaded_;
+  std::string loaded_recipe_;  // its state, where it is of loaded_
   bool explained_rate_ = false, explained_gradient_ = false;
 };
 
@@ -64,6 +73,9 @@ DistributedOptimizer::Impl::Impl(RankContext& rank, std::shared_ptr<torch::nn::M
   states_.add(
       "followed schedulers", [this] { return schedulers_.counts(); },
       [this](const std::string& counts) { schedulers_.take_counts(counts); });
+  states_.add(
+      "where batches began", [this] { return batches_->start(); },
+      [this](const std::string& start) { batches_->take_start(start); });
   if (rank_.changes() == nullptr) (void)come();
 }
 
@@ -80,10 +92,14 @@ OwnLoop& DistributedOptimizer::Impl::come() {
                           .describe_state = [this] { return states_.describe(); },
                           .state = [this] { return states_.save(); },
                           .take_state = [this](const std::string& saved) { states_.load(saved); }});
-  batches_.emplace(rank_, loop_->session().meeting());
+  batches_.emplace(rank_, loop_->session());
   loop_->on_round([this](const RoundResult& result) {
     if (on_round_) on_round_(*result.header);
   });
+  loop_->on_full_round([this] {
+    if (on_full_round_) on_full_round_();
+  });
+  if (loaded_) go_on_from_loaded();
   loop_->begin();
   loop_->watch_options();
   there_ = &*loop_;
@@ -110,14 +126,14 @@ int DistributedOptimizer::Impl::step(std::uint64_t samples) {
 
 void DistributedOptimizer::Impl::follow(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every) {
   if (scheduler == nullptr) throw UsageError("follow(): the scheduler is null");
+  if (options_.lr_schedule != "constant") {
+    throw UsageError(text("follow() beside lr-schedule '", options_.lr_schedule, "': expected one of the two"));
+  }
   if (rank_.changes() != nullptr) {
     require_not_come("follow()");
-    return schedulers_.add(std::move(scheduler), every);  // refused with a schedule when this rank comes
+    return schedulers_.add(std::move(scheduler), every);
   }
   OwnLoop& loop = come();
-  if (loop.options().lr_schedule != "constant") {
-    throw UsageError(text("follow() beside lr-schedule '", loop.options().lr_schedule, "': expected one of the two"));
-  }
   if (loop.stepped()) throw UsageError("follow() after step(): expected before the first");
   schedulers_.add(std::move(scheduler), every != 0 ? every : static_cast<std::uint64_t>(loop.session().ranks()));
   loop.take_options();
@@ -159,8 +175,7 @@ Batches DistributedOptimizer::Impl::batches(std::uint64_t samples, int batch, co
   if (data.empty()) {
     data = session.members_change() ? "shared" : default_data(recipe, loop.session_options().recipe_options.policy);
   }
-  const auto pool = batches_->make(session.driver(),
-                                   {.samples = samples,
+  const auto pool = batches_->make({.samples = samples,
                                     .batch = batch,
                                     .ranks = session.most_ranks(),
                                     .steps = o.steps,
@@ -184,32 +199,70 @@ bool DistributedOptimizer::Impl::save(const std::string& folder) {
   if (!loop.quiet()) {
     throw UsageError("save(): gradients are pending; expected inside on_full_round(), or after finish()");
   }
+  bool written = false;
+  if (!loop.session().unless_cut_off([&] { written = write(loop, folder); })) {
+    loop.tell(text("no checkpoint after ", loop.applied(), " batches: the members of the job have changed meanwhile"));
+  }
+  return written;
+}
+
+bool DistributedOptimizer::Impl::write(OwnLoop& loop, const std::string& folder) {
+  const bool members_change = loop.session().members_change();
   Meeting& meeting = loop.session().meeting();
   Driver& driver = loop.session().driver();
   LoopCheckpoint c;
   c.replica = identity_of(replica_);
   c.ranks = static_cast<std::uint64_t>(loop.session().ranks());
+  c.any_ranks = members_change || (loaded_ && loaded_->any_ranks);
   c.batches = loop.applied();
   c.checksum = replica_.checksum();
   c.algorithm = loop.session_options().recipe->name;
   const auto all = meeting.gather(driver, {c.checksum.parameters, loop.steps()});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    c.steps.push_back(all[rank][1]);
+    if (!members_change) c.steps.push_back(all[rank][1]);
     if (all[rank][0] != all[0][0]) {
       throw Failure({Errc::bad_input, text("save(): the replica of rank ", rank, " differs from that of rank 0"),
                      static_cast<int>(rank)});
     }
   }
   c.scheduler_steps = schedulers_.steps();
-  c.random = meeting.gather_lists(driver, random_state());
-  batches_->save_to(c, driver);
+  c.scheduler_batches = schedulers_.batches();
+  if (!members_change) c.random = meeting.gather_lists(driver, random_state());
+  batches_->save_to(c);
   Result<void> written;
   if (loop.session().rank() == 0) written = write_loop_checkpoint(folder, c, replica_, loop.session().recipe().state());
   if (!written) loop.tell(text("no checkpoint after ", loop.applied(), " batches: ", written.error().message));
   return meeting.gather(driver, {written.ok() ? 1u : 0u})[0][0] != 0;
 }
 
+bool DistributedOptimizer::Impl::load_alone(const std::string& folder) {
+  require_not_come("load()");
+  if (!has_checkpoint(folder)) return false;
+  CheckpointPaths paths;
+  LoopCheckpoint c = read_loop_checkpoint(folder, identity_of(replica_), std::nullopt, paths);
+  const auto content = [&](const std::string& path) {
+    std::string all = path.empty() ? std::string() : read_whole_file(path, FileContent::bytes).or_throw();
+    if (path == paths.recipe) loaded_recipe_ = all;
+    return all;
+  };
+  load_states(content, folder, paths, c.checksum, replica_, nullptr);
+  c.scheduler_batches.resize(c.scheduler_steps.size(), c.batches);
+  schedulers_.restore(c.scheduler_steps, c.scheduler_batches);
+  loaded_ = std::move(c);
+  return true;
+}
+
+// What this rank has loaded is taken over by all where it is the first of the job, and counts for nothing where that is
+// under way.
+void DistributedOptimizer::Impl::go_on_from_loaded() {
+  const bool same_algorithm = loaded_->algorithm == loop_->session_options().recipe->name;
+  if (same_algorithm && !loaded_recipe_.empty()) loop_->session().recipe().set_state(loaded_recipe_);
+  loop_->go_on_from(loaded_->batches, 0);
+  batches_->restore(*loaded_);
+}
+
 bool DistributedOptimizer::Impl::load(const std::string& folder) {
+  if (rank_.changes() != nullptr) return load_alone(folder);
   OwnLoop& loop = come();
   if (loop.steps() != 0 || batches_->made()) throw UsageError("load(): expected before batches() and the first step()");
   Session& session = loop.session();
@@ -217,14 +270,15 @@ bool DistributedOptimizer::Impl::load(const std::string& folder) {
   Driver& driver = session.driver();
   if (!rank_0_has_checkpoint(meeting, driver, folder)) return false;
   CheckpointPaths paths;
-  const LoopCheckpoint c = loop_checkpoint_from_json(meeting.broadcast_text(
+  loaded_ = loop_checkpoint_from_json(meeting.broadcast_text(
       driver, [&] { return to_json(read_loop_checkpoint(folder, identity_of(replica_), session.ranks(), paths)); }));
+  const LoopCheckpoint& c = *loaded_;
   const bool same_algorithm = c.algorithm == loop.session_options().recipe->name;
   load_states(meeting, driver, folder, paths, c.checksum, replica_, same_algorithm ? &session.recipe() : nullptr);
   const auto mine = static_cast<std::size_t>(session.rank());
-  loop.go_on_from(c.batches, c.steps[mine]);
-  set_random_state(c.random[mine]);
-  schedulers_.restore(c.scheduler_steps);
+  loop.go_on_from(c.batches, c.any_ranks ? 0 : c.steps[mine]);
+  if (!c.any_ranks) set_random_state(c.random[mine]);
+  schedulers_.restore(c.scheduler_steps, c.scheduler_batches);
   batches_->restore(c);
   loop.take_options();
   return true;
@@ -264,7 +318,7 @@ int DistributedOptimizer::pass() {
 void DistributedOptimizer::together(const std::function<void()>& work) {
   OwnLoop& loop = impl_->come();
   loop.meet();
-  loop.session().telling(work);
+  loop.session().telling([&] { (void)loop.session().unless_cut_off([&] { work(); }); });
   loop.part();
   loop.begin_step();
 }
@@ -298,10 +352,10 @@ void DistributedOptimizer::on_step(std::function<void()> before) {
   impl_->replica_.on_step(std::move(before));
 }
 void DistributedOptimizer::on_full_round(std::function<void()> held) {
-  if (impl_->come().options().full_every == 0) {
+  if (impl_->options_.full_every == 0) {
     throw UsageError("on_full_round() without DistributedOptions::full_every: expected after how many batches");
   }
-  impl_->come().on_full_round(std::move(held));
+  impl_->on_full_round_ = std::move(held);
 }
 bool DistributedOptimizer::save(const std::string& folder) {
   return impl_->save(folder);
@@ -317,7 +371,7 @@ void DistributedOptimizer::record(const std::string& name, double value) {
 }
 
 std::uint64_t DistributedOptimizer::batches_applied() const {
-  return impl_->loop_ ? impl_->loop_->applied() : 0;
+  return impl_->batches_applied();
 }
 std::uint64_t DistributedOptimizer::steps() const {
   return impl_->loop_ ? impl_->loop_->steps() : 0;

@@ -106,7 +106,8 @@ class DistributedOptimizer {
   int pass();
   /// Waits until every rank has called this, or finish(), and all gradients are applied; then runs `work` on every rank
   /// that has called it. The place for what all ranks do together: evaluation, checkpoints, collectives of one's own.
-  /// Ranks may have made different numbers of steps. Throws as finish(); an exception in `work` stops the job.
+  /// Ranks may have made different numbers of steps. Throws as finish(); an exception in `work` stops the job. Where
+  /// members of the job change a Failure of Errc::members_changed ends `work` on this rank alone, and the rank goes on.
   void together(const std::function<void()>& work);
   /// This rank has no more batches: returns when no rank has, and all replicas are final. Once; of several optimizers
   /// in the same order on every rank. Meanwhile the rounds of the others go on without this rank, and apply here: after
@@ -147,17 +148,23 @@ class DistributedOptimizer {
   void on_step(std::function<void()> before);
   /// Called inside step() or finish(), on every rank, after the first full round of every `full_every` batches applied:
   /// all ranks have the same weights and running statistics then, and nothing is pending. The place to evaluate the
-  /// model, and to save(). All ranks wait there for the last. Throws UsageError without DistributedOptions::full_every.
+  /// model, and to save(). All ranks wait there for the last. Where members of the job change, and what ranks do there
+  /// together is cut off on one of them, it is called anew in the next full round, on all. Throws UsageError without
+  /// DistributedOptions::full_every.
   void on_full_round(std::function<void()> held);
 
   /// Writes a checkpoint to `folder`: model, optimizer, schedulers, batches applied, the state of LibTorch's random
   /// numbers on each rank, and where it is in batches(). Inside on_full_round(), or after finish(); on every rank
   /// alike, of which rank 0 writes. The older one is kept until the new one is whole. Returns whether it was written,
-  /// the same on every rank; a line on stderr says why not. A checkpoint of another program is not replaced.
+  /// the same on every rank; a line on stderr says why not. A checkpoint of another program is not replaced. Where
+  /// members of the job change, it has no random numbers, and is not written where they do so meanwhile: then
+  /// ranks may return different values.
   bool save(const std::string& folder);
   /// Goes on from the checkpoint in `folder`, or returns false where there is none. On every rank alike, before
-  /// batches() and the first step(). Every rank reads the folder. Throws UsageError, in one line, for a checkpoint that
-  /// is damaged or that of another program.
+  /// batches() and the first step(). Rank 0 reads the folder. In a job whose members change each rank that begins it
+  /// does, and one that comes later takes over what the others have instead; random numbers and steps() begin anew.
+  /// So they do after a checkpoint of such a job, which may have had another number of ranks. Throws UsageError, in one
+  /// line, for a checkpoint that is damaged or that of another program, and where ranks that begin a job differ in it.
   bool load(const std::string& folder);
 
   /// How many batches have been applied so far. Schedules and stop conditions must be functions of this number

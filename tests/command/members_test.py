@@ -227,6 +227,16 @@ class Optimizers(ProgramTest):
         self.assertLess(rate, 1e-3)
         self.assertEqual(members[0][2].split()[0], "3")  # ranks of its first world
 
+    def test_one_that_comes_has_read_a_later_checkpoint_than_the_job_began_with(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run("3:3", OPTIMIZER, "0", "1:400", folder + "/")  # ends with its first loss
+            self.assertNotEqual(result.returncode, 0, result.stderr)
+            result = run("1:3", OPTIMIZER, "3", "1:60", folder + "/", restarts=1)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            members = {int(line[1]): line for line in map(OPTIMIZERS_LINE.fullmatch, result.stdout.splitlines()) if line}
+            self.assertEqual(set(members), {0, 2, 3}, result.stdout + result.stderr)
+            self.assertEqual(len({line[3] for line in members.values()}), 1, result.stdout)  # to the bit
+
 
 class Stopped(ProgramTest):
     """Ranks that stand still for longer than others like to wait."""

@@ -12,6 +12,7 @@ import time
 import unittest
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+MEMBERS = [PROGRAM.parent / "stretto", "run", "--ranks", "2:3", "--restarts", "1", "--"]
 BATCHES = 1200
 
 
@@ -25,21 +26,33 @@ def checkpoint(folder):
     return json.loads(path.read_text(encoding="ascii")) if path.exists() else None
 
 
-def run_and_kill(folder, algorithm, after):
-    """Kills the whole job once a checkpoint of more than `after` batches is there."""
-    with subprocess.Popen([PROGRAM, folder, algorithm], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+def wait_for_checkpoint(job, folder, after):
+    """Until there is one of more than `after` batches, and for a moment, unless the job has ended."""
+    deadline = time.monotonic() + 100
+    while job.poll() is None:
+        there = checkpoint(folder)
+        if there is not None and there["batches"] > after:
+            time.sleep(random.uniform(0, 0.1))
+            break
+        if time.monotonic() > deadline:
+            raise AssertionError("no checkpoint")
+        time.sleep(0.002)
+
+
+def run_and_kill(folder, algorithm, after, *launcher):
+    """Kills the whole job once a checkpoint of more than `after` batches is there. Where members change one of them before."""
+    with subprocess.Popen([*launcher, PROGRAM, folder, algorithm], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           start_new_session=True) as job:
-        deadline = time.monotonic() + 100
-        while job.poll() is None:
-            there = checkpoint(folder)
-            if there is not None and there["batches"] > after:
-                time.sleep(random.uniform(0, 0.1))
-                break
-            if time.monotonic() > deadline:
-                raise AssertionError("no checkpoint")
-            time.sleep(0.002)
+        if launcher:
+            wait_for_checkpoint(job, folder, 0)
+            os.kill(ranks_of(job)[-1], signal.SIGKILL)
+        wait_for_checkpoint(job, folder, after)
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
+
+
+def ranks_of(job):
+    return [int(word) for word in pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()]
 
 
 class OwnLoopTest(unittest.TestCase):
@@ -74,6 +87,24 @@ class OwnLoopTest(unittest.TestCase):
         run_and_kill(self.path("killed"), "eager-quorum", 0)
         output, _ = self.finish(self.path("killed"), "eager-quorum")
         self.assertIn("goes on after", output)
+
+    def test_it_goes_on_with_any_number_of_ranks_where_members_change(self):
+        folder = self.path("members")
+        run_and_kill(folder, "eager-quorum", 300, *MEMBERS)
+        self.assertTrue(checkpoint(folder)["any_ranks"])
+        run_and_kill(folder, "eager-quorum", 700)  # four that stay
+        with subprocess.Popen([*MEMBERS, PROGRAM, folder, "eager-quorum"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as job:
+            wait_for_checkpoint(job, folder, 800)
+            if job.poll() is None:
+                os.kill(ranks_of(job)[-1], signal.SIGKILL)
+            output, errors = job.communicate(timeout=100)
+        self.assertEqual(job.returncode, 0, output + errors)
+        self.assertIn("goes on after", output)
+        self.assertIn("replicas identical", output)
+        there = checkpoint(folder)
+        self.assertEqual(there["batches"], BATCHES)
+        self.assertEqual((there["position"]["next"], there["position"]["returned"]), (BATCHES, []))
 
     def test_a_broken_checkpoint_is_refused_in_one_line(self):
         folder = self.path("broken")

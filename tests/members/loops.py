@@ -76,8 +76,9 @@ def main():
         others = range(1, ranks + restarts)
         dying = [f"{number}:{random.randint(1, 120)}" for number in others if random.random() < 1 / 3]
         leaving = [f"{number}/{random.randint(1, 120)}" for number in others if random.random() < 1 / 3]
+        full_rounds = random.choice([[], ["full"]])
         command = [arguments.stretto, "run", "--ranks", f"1:{ranks}", "--restarts", str(restarts), "--", arguments.loop,
-                   random.choice(arguments.algorithms), str(BATCHES), "account", *dying, *leaving]
+                   random.choice(arguments.algorithms), str(BATCHES), "account", *full_rounds, *dying, *leaving]
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=WATCHDOG)
             fault = fault_of(result)

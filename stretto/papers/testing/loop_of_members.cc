@@ -1,10 +1,11 @@
 // A rank with a loop of its own over the batches of a job whose members change:
-// loop_of_members ALGORITHM BATCHES [account] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER.STEP…]
+// loop_of_members ALGORITHM BATCHES [account] [full] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER.STEP…]
 // [NUMBER=LAG…]: the member of that number is killed as it begins that step of its own, from 1; gets SIGTERM then, and
 // again for each such word; returns then, without finish(); has that lag at most, unlike others. At step 0 it has not
 // begun its loop. A step takes a millisecond, or as many as are said. What a member has at the end it says in a line.
-// With `account` another one has the batches that it has handed over, also where it has left; of one that has not, how
-// many of each member are applied, too.
+// With `full` all meet every 40 batches, and have to be at the same round there. With `account` another one has the
+// batches that it has handed over, also where it has left; of one that has not, how many of each member are applied,
+// too.
 
 #include <signal.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ struct Fate {
 
 /// The batches that a member has handed over, in words, and how long it takes for each.
 struct Account {
-  bool wanted = false;
+  bool wanted = false, full_rounds = false;
   ::useconds_t step = 1000;  // microseconds
   std::string batches = {};
 
@@ -57,13 +58,21 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   DistributedOptions options;
   options.algorithm = algorithm;
   if (fate.lag > 0) options.max_lag = fate.lag;
+  if (account.full_rounds) options.full_every = 40;
   OwnLoop loop(rank, replica, options);
+  std::uint64_t held_at = 0;
+  loop.on_full_round([&] {
+    Session& session = loop.session();
+    for (const Meeting::Numbers& theirs : session.meeting().gather(session.driver(), {loop.applied()})) {
+      STRETTO_CHECK(theirs[0] == loop.applied(), "a rank is at batch ", theirs[0], ", this one at ", loop.applied());
+    }
+    held_at = loop.applied();
+  });
   loop.begin();
   const std::uint64_t found = loop.applied();
-  LoopBatches batches(rank, loop.session().meeting());
+  LoopBatches batches(rank, loop.session());
   const auto pool = batches.make(
-      loop.session().driver(), {.samples = num_batches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
-      Sharing::shared);
+      {.samples = num_batches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1}, Sharing::shared);
   pool->at_end([&loop] { return loop.drain(); });
   while (const auto batch = pool->next()) {
     loop.begin_step();
@@ -77,6 +86,8 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
     batches.deposited();
   }
   loop.finish();
+  const bool was_there = options.full_every > 0 && found + 10 * options.full_every < num_batches;
+  STRETTO_CHECK(!was_there || held_at > found, "it has not met the others since batch ", found);
   const auto numbers = replica.numbers();
   std::printf("member %d began after %llu, applied %llu, numbers %a %a, %s\n", number_of(rank),
               static_cast<unsigned long long>(found), static_cast<unsigned long long>(loop.applied()),
@@ -103,8 +114,9 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     const std::size_t sign = word.find_first_of(":/.=");
     account.wanted |= word == "account";
+    account.full_rounds |= word == "full";
     if (word.ends_with("ms")) account.step = static_cast<::useconds_t>(number(argv[i]) * 1000);
-    if (word == "account" || word.ends_with("ms")) continue;
+    if (word == "account" || word == "full" || word.ends_with("ms")) continue;
     if (sign == std::string::npos) return 2;
     Fate& fate = fates[static_cast<int>(number(word.c_str()))];
     const std::uint64_t value = number(word.c_str() + sign + 1);

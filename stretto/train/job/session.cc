@@ -124,7 +124,10 @@ void Session::begin(std::vector<Fingerprint> fingerprints) {
 
 void Session::compare_fingerprints() {
   Meeting::Numbers mine{};
-  for (std::size_t i = 0; i < fingerprints_.size(); ++i) mine[i] = Hash64::of(fingerprints_[i].text);
+  const bool is_under_way = account_ != nullptr && changes().view().complete > 0;
+  for (std::size_t i = 0; i < fingerprints_.size(); ++i) {
+    if (!is_under_way || !fingerprints_[i].of_beginning) mine[i] = Hash64::of(fingerprints_[i].text);
+  }
   mine[fingerprints_.size()] = Hash64::of(Arithmetic::here(replica_.library_code()).without_host());
   const auto all = meeting_->gather(*driver_, mine);
   const std::size_t right = account_ != nullptr ? static_cast<std::size_t>(holder()) : 0;

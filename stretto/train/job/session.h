@@ -59,7 +59,11 @@ class Session final : private BatchSource {
   struct Fingerprint {
     const char* what;
     std::string text;
+    bool of_beginning = false;  ///< where members change: of no rank that comes after the first round
   };
+  /// Where members change, before begin(): the job goes on from a checkpoint after so many batches, unless it is under
+  /// way.
+  void go_on_after(std::uint64_t batches) { account_->go_on_after(batches); }
   /// Once, first. Throws UsageError, on every rank and with both values, where version, model or optimizer differ, or a
   /// fingerprint of the caller's, or beside a session under whose algorithm ranks could wait in a circle; then gives
   /// all ranks rank 0's weights and the state of its optimizer. Where processors or Torch's code may part replicas rank
@@ -107,6 +111,9 @@ class Session final : private BatchSource {
   /// Ends what meet() has begun: runs `work`, in which all ranks meet that have met. Where members of the job change
   /// before it is over, they part by that: Met::by_others.
   Met part(FunctionRef<void()> work);
+  /// Runs `work`, in which all ranks meet beside the rounds. False: members have changed meanwhile, and it was cut off
+  /// here; the next call that waits goes on in the next world.
+  bool unless_cut_off(FunctionRef<void()> work);
   /// Where members change: this rank wishes to leave the job. Any thread.
   void wish_to_leave() { wishes_to_leave_.store(true, std::memory_order_relaxed); }
   /// Where this rank wishes to leave, or has been told to: waits until nothing of it is pending, and until the others
@@ -117,7 +124,7 @@ class Session final : private BatchSource {
   bool catches_up() const { return catches_up_; }
   /// Whether members of the job change.
   bool members_change() const { return account_ != nullptr; }
-  /// With that: batches in the rounds this rank holds, also in those before it came.
+  /// With that: batches in the rounds this rank holds, also in those before it came, and before a checkpoint.
   std::uint64_t batches() const { return account_->batches(); }
   /// With that: the members so far, who have the numbers from 0 on.
   int num_members() const { return static_cast<int>(view().next_number); }
@@ -154,8 +161,8 @@ class Session final : private BatchSource {
   bool finish_within(Duration limit);
   /// Whether the end of another session has said that this rank has no more batches.
   bool drained() const { return drained_; }
-  /// Whether the session has ended before its last round was over.
-  bool failed() const { return failed_ || meeting_->interrupted(); }
+  /// Whether the session has ended before its last round was over. Where members change there may be another meeting.
+  bool failed() const { return failed_ || (account_ == nullptr && meeting_->interrupted()); }
   /// Whether this is a process that the rank has forked.
   bool forked() const { return world().forked(); }
   /// Stops the job: `why` reaches every rank, with its code and rank (Collective::abort()). May be called after a

@@ -268,16 +268,28 @@ bool Session::end(FunctionRef<void()> work) {
 
 bool Session::unless_members_change(FunctionRef<bool()> work) {
   return ends_with([&] {
+    bool is_cut_off = meeting_->interrupted();
     try {
-      if (work()) return true;
+      if (!is_cut_off && work()) return true;
     } catch (const Failure& failure) {
       if (!is_change(failure.error())) throw;
-      if (!rounds_over_) take_what_is_complete();
+      is_cut_off = true;
     }
+    if (is_cut_off && !rounds_over_) take_what_is_complete();
     rounds_go_on();
     follow();
     return false;
   });
+}
+
+bool Session::unless_cut_off(FunctionRef<void()> work) {
+  try {
+    work();
+    return true;
+  } catch (const Failure& failure) {
+    if (!is_change(failure.error())) throw;
+    return false;
+  }
 }
 
 Session::Met Session::meet(FunctionRef<bool()> work) {

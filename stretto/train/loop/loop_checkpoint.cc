@@ -12,21 +12,24 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json json_of(const LoopCheckpoint& c) {
-  return {{"version", LoopCheckpoint::kVersion},
-          {"loop", true},
-          {"library", c.replica.library},
-          {"model", c.replica.model},
-          {"optimizer", c.replica.optimizer},
-          {"ranks", c.ranks},
-          {"batches", c.batches},
-          {"steps", c.steps},
-          {"scheduler_steps", c.scheduler_steps},
-          {"random", c.random},
-          {"pool", c.pool},
-          {"position", ordered_json::parse(to_json(c.position))},
-          {"parameters_checksum", c.checksum.parameters},
-          {"optimizer_checksum", c.checksum.optimizer},
-          {"algorithm", c.algorithm}};
+  ordered_json json{{"version", LoopCheckpoint::kVersion},
+                    {"loop", true},
+                    {"library", c.replica.library},
+                    {"model", c.replica.model},
+                    {"optimizer", c.replica.optimizer},
+                    {"ranks", c.ranks},
+                    {"batches", c.batches},
+                    {"steps", c.steps},
+                    {"scheduler_steps", c.scheduler_steps},
+                    {"scheduler_batches", c.scheduler_batches},
+                    {"random", c.random},
+                    {"pool", c.pool},
+                    {"position", ordered_json::parse(to_json(c.position))},
+                    {"parameters_checksum", c.checksum.parameters},
+                    {"optimizer_checksum", c.checksum.optimizer},
+                    {"algorithm", c.algorithm}};
+  if (c.any_ranks) json["any_ranks"] = true;
+  return json;
 }
 
 /// Throws nlohmann's exceptions, and Failure for a position that is none.
@@ -36,9 +39,11 @@ LoopCheckpoint from_json(const ordered_json& json) {
   json.at("model").get_to(c.replica.model);
   json.at("optimizer").get_to(c.replica.optimizer);
   json.at("ranks").get_to(c.ranks);
+  c.any_ranks = json.value("any_ranks", false);
   json.at("batches").get_to(c.batches);
   json.at("steps").get_to(c.steps);
   json.at("scheduler_steps").get_to(c.scheduler_steps);
+  c.scheduler_batches = json.value("scheduler_batches", c.scheduler_batches);
   json.at("random").get_to(c.random);
   json.at("pool").get_to(c.pool);
   c.position = position_from_json(json.at("position").dump()).or_throw();
@@ -50,6 +55,11 @@ LoopCheckpoint from_json(const ordered_json& json) {
 
 /// Why `c` cannot be the checkpoint of any loop; empty if it can.
 std::string contradiction(const LoopCheckpoint& c) {
+  if (!c.scheduler_batches.empty() && c.scheduler_batches.size() != c.scheduler_steps.size()) {
+    return text("the steps of ", c.scheduler_steps.size(), " schedulers, and the batches of ",
+                c.scheduler_batches.size());
+  }
+  if (c.any_ranks) return {};
   if (c.steps.size() != c.ranks) return text(c.ranks, " ranks, and the steps of ", c.steps.size());
   if (c.random.size() != c.ranks) return text(c.ranks, " ranks, and the random numbers of ", c.random.size());
   if (!c.pool.empty() && c.position.steps.size() != c.ranks) {
@@ -109,7 +119,7 @@ LoopCheckpoint loop_checkpoint_from_json(const std::string& json) {
   return from_json(ordered_json::parse(json));
 }
 
-LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
+LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, std::optional<int> ranks,
                                     CheckpointPaths& paths) {
   const std::string json = read_checkpoint_files(folder, LoopCheckpoint::kVersion, paths);
   try {
@@ -117,7 +127,7 @@ LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIden
     if (const std::string why = contradiction(c); !why.empty()) refuse_checkpoint(folder, "contradicts itself: " + why);
     require_equal(folder, "library", c.replica.library, here.library);
     require_equal(folder, "optimizer", c.replica.optimizer, here.optimizer);
-    require_equal(folder, "ranks", c.ranks, static_cast<std::uint64_t>(ranks));
+    if (ranks && !c.any_ranks) require_equal(folder, "ranks", c.ranks, static_cast<std::uint64_t>(*ranks));
     if (c.replica.model != here.model) {
       refuse_checkpoint(folder, "it is of another program: names, shapes or types of its model's parameters differ");
     }

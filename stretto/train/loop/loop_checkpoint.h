@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,15 @@ struct LoopCheckpoint {
   // The facts that must be the same where the loop goes on.
   ReplicaIdentity replica;
   std::uint64_t ranks = 0;
+  /// Members of the job change, or did before it went on with others: it may go on with any number of ranks, and has no
+  /// steps and random numbers of ranks to go on from.
+  bool any_ranks = false;
 
   // Where it stands.
   std::uint64_t batches = 0;                       ///< applied
   std::vector<std::uint64_t> steps;                ///< of each rank
   std::vector<std::uint64_t> scheduler_steps;      ///< of each learning-rate scheduler, in order
+  std::vector<std::uint64_t> scheduler_batches;    ///< of each, applied at its last step; empty: not known
   std::vector<std::vector<std::uint64_t>> random;  ///< of each rank: the state of the library's random numbers
   std::string pool;                                ///< which batches, in words, where they are ours
   DispenserPosition position;                      ///< in them
@@ -45,8 +50,8 @@ LoopCheckpoint loop_checkpoint_from_json(const std::string& json);
 
 /// The checkpoint of a folder, and in `paths` the files of its states. Throws UsageError, in one line, where
 /// it is truncated, damaged, contradicts itself, or is not of `here` on so many ranks, naming the first thing that
-/// differs.
-LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, int ranks,
+/// differs. No `ranks`: any number, since members of the job change.
+LoopCheckpoint read_loop_checkpoint(const std::string& folder, const ReplicaIdentity& here, std::optional<int> ranks,
                                     CheckpointPaths& paths);
 
 }  // namespace stretto

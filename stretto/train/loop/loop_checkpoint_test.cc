@@ -31,6 +31,7 @@ class LoopCheckpointTest : public testing::Test {
     c.batches = 7;
     c.steps = {4, 3};
     c.scheduler_steps = {2};
+    c.scheduler_batches = {6};
     c.random = {{8, 1}, {8, 2}};
     c.pool = "60 samples";
     c.position.next = 7;
@@ -74,12 +75,31 @@ TEST_F(LoopCheckpointTest, IsReadAsItWasWritten) {
   EXPECT_EQ(there.batches, here.batches);
   EXPECT_EQ(there.steps, here.steps);
   EXPECT_EQ(there.scheduler_steps, here.scheduler_steps);
+  EXPECT_EQ(there.scheduler_batches, here.scheduler_batches);
+  EXPECT_FALSE(there.any_ranks);
   EXPECT_EQ(there.random, here.random);
   EXPECT_EQ(there.pool, here.pool);
   EXPECT_EQ(there.position, here.position);
   EXPECT_EQ(there.checksum, here.checksum);
   EXPECT_EQ(paths_.replica, folder_ + "/stretto-state-7.pt");
   replica().load(read_whole_file(paths_.replica, FileContent::bytes).or_throw());
+}
+
+TEST_F(LoopCheckpointTest, OneOfMembersThatChangeIsThatOfAnyNumberOfRanks) {
+  LoopCheckpoint c = standing();
+  c.any_ranks = true;
+  c.steps.clear();
+  c.random.clear();
+  c.position.steps.clear();
+  ASSERT_TRUE(write_loop_checkpoint(folder_, c, replica(), ""));
+  for (const std::optional<int> ranks : {std::optional<int>(5), std::optional<int>()}) {
+    const LoopCheckpoint there = read_loop_checkpoint(folder_, identity_of(replica()), ranks, paths_);
+    EXPECT_TRUE(there.any_ranks);
+    EXPECT_EQ(there.batches, 7u);
+  }
+  write();
+  EXPECT_EQ(read_loop_checkpoint(folder_, identity_of(replica()), std::nullopt, paths_).steps, standing().steps);
+  EXPECT_THROW(read_loop_checkpoint(folder_, identity_of(replica()), 5, paths_), UsageError);
 }
 
 TEST_F(LoopCheckpointTest, OnlyTheNewestStateIsKept) {
@@ -107,6 +127,7 @@ TEST_F(LoopCheckpointTest, ADamagedOneIsRefused) {
   EXPECT_THAT(refusal_of([](auto& json) { json["steps"] = {4, 4}; }), HasSubstr("7 batches, and 8 steps of all ranks"));
   EXPECT_THAT(refusal_of([](auto& json) { json["steps"] = {7}; }), HasSubstr("2 ranks, and the steps of 1"));
   EXPECT_THAT(refusal_of([](auto& json) { json["random"] = ordered_json::array(); }), HasSubstr("random numbers of 0"));
+  EXPECT_THAT(refusal_of([](auto& json) { json["scheduler_batches"] = {6, 6}; }), HasSubstr("the batches of 2"));
   EXPECT_THAT(refusal_of([](auto& json) { json["position"] = 5; }), HasSubstr("cannot continue from"));
   EXPECT_THAT(refusal_of([](auto& json) { json["pool"] = 5; }), HasSubstr("truncated or damaged"));
   EXPECT_THAT(refusal_of([](auto& json) { json.erase("random"); }), HasSubstr("truncated or damaged"));

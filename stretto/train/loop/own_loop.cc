@@ -15,6 +15,8 @@
 namespace stretto {
 namespace {
 
+constexpr std::uint64_t kDoesNotKnow = ~std::uint64_t{0};
+
 SessionOptions with_hooks(SessionOptions options, const LoopHooks& hooks) {
   options.look = hooks.look;
   if (hooks.silence > Duration(0)) options.silence = hooks.silence;
@@ -58,8 +60,11 @@ void OwnLoop::begin() {
     if (sessions_.num_batch_sources_ever() > 0) require_fixed("a second optimizer");
   }
   std::vector<Session::Fingerprint> same{{"options", describe(options_)}};
-  if (session_.members_change() && hooks_.describe_state)
-    same.push_back({"registered states", hooks_.describe_state()});
+  if (session_.members_change()) {
+    if (hooks_.describe_state) same.push_back({"registered states", hooks_.describe_state()});
+    same.push_back({"checkpoint", text("after ", applied_, " batches"), /*of_beginning=*/true});
+    if (session_.view().complete > 0) full_at_ = kDoesNotKnow;
+  }
   session_.telling([&] { session_.begin(std::move(same)); });
   if (session_.members_change()) applied_ = session_.batches();  // a rank that came later has the model of then
   if (const std::string warning = session_.recipe().warning(); !warning.empty()) tell(warning);
@@ -77,9 +82,10 @@ void OwnLoop::begin_timing() {
   pacer_.begin();
 }
 
-// A constant rate is the caller's to change.
+// A constant rate is the caller's to change. What counts is batches: a schedule that followed the number of members
+// would jump with it, and back.
 void OwnLoop::set_lr() {
-  if (options_.lr_schedule != "constant") replica_.set_lr_factor(lr_.factor(applied_, session_.ranks()));
+  if (options_.lr_schedule != "constant") replica_.set_lr_factor(lr_.factor(applied_, session_.most_ranks()));
 }
 
 void OwnLoop::take_options() {
@@ -95,11 +101,11 @@ void OwnLoop::move_to(State next) {
   switch (next) {
     case State::fresh: allowed = may_follow({State::met}); break;
     case State::going:
-      allowed = may_follow({State::fresh, State::going, State::full_round}) ||
+      allowed = may_follow({State::fresh, State::going}) ||
                 ((state_ == State::resting || state_ == State::met) && session_.members_change());
       break;
-    case State::full_round: allowed = may_follow({State::going, State::resting}); break;
-    case State::resting: allowed = may_follow({State::fresh, State::going, State::full_round}); break;
+    case State::resting: allowed = may_follow({State::fresh, State::going}); break;
+    case State::full_round: break;  // hold_full_round() comes from it to where it was
     case State::met: allowed = may_follow({State::resting}); break;
     case State::finished: allowed = may_follow({State::going, State::resting}); break;
   }
@@ -223,7 +229,7 @@ void OwnLoop::counted(const LoopCounts& sum, int ranks) {
 }
 
 void OwnLoop::after(const RoundResult& result) {
-  applied_ += result.header->batches;
+  applied_ = session_.members_change() ? session_.batches() : applied_ + result.header->batches;
   const auto book = [&](const RoundHeader& header) {
     ledger_.add(result.round, result.policy.encode(), header, seconds(clock_.now() - start_));
     history_.add(result.round, header);
@@ -243,19 +249,37 @@ void OwnLoop::after(const RoundResult& result) {
 
 void OwnLoop::hold_full_round(const RoundResult& result) {
   const std::uint64_t every = options_.full_every;
-  if (every == 0 || result.policy.kind != Policy::Kind::full || applied_ / every == full_at_ / every) return;
-  full_at_ = applied_;
-  session_.meeting().average_buffers(session_.driver());
+  if (every == 0 || result.policy.kind != Policy::Kind::full) return;
+  const bool members_change = session_.members_change();
+  // Other ranks meet neither in rounds that this one has lacked, nor in those behind one that a change has cut off.
+  if (members_change && (session_.catches_up() || session_.meeting().interrupted())) return;
   const State before = state_;
-  move_to(State::full_round);
-  if (on_full_round_) on_full_round_();
-  move_to(before);
+  const bool held = session_.unless_cut_off([&] {
+    if (members_change) agree_on_last_held();
+    if (applied_ / every == full_at_ / every) return;
+    session_.meeting().average_buffers(session_.driver());
+    state_ = State::full_round;
+    if (on_full_round_) on_full_round_();
+  });
+  const bool was_told = std::exchange(state_, before) == State::full_round;
+  if (held && was_told && !(members_change && session_.meeting().interrupted())) full_at_ = applied_;
+}
+
+void OwnLoop::agree_on_last_held() {
+  const std::uint64_t epoch = session_.view().epoch;
+  if (agreed_in_ == epoch) return;
+  std::uint64_t least = kDoesNotKnow;
+  for (const Meeting::Numbers& theirs : session_.meeting().gather(session_.driver(), {full_at_})) {
+    least = std::min(least, theirs[0]);
+  }
+  full_at_ = least == kDoesNotKnow ? 0 : least;
+  agreed_in_ = epoch;
 }
 
 void OwnLoop::go_on_from(std::uint64_t applied, std::uint64_t steps) {
   applied_ = full_at_ = applied;
   steps_ = steps_before_ = steps;
-  session_.recipe().go_on_after(applied);
+  session_.members_change() ? session_.go_on_after(applied) : session_.recipe().go_on_after(applied);
 }
 
 void OwnLoop::tell(const std::string& line) const {

@@ -110,9 +110,11 @@ class OwnLoop final : private RoundListener, private RankLoop {
 
   /// Called after each round that was applied.
   void on_round(std::function<void(const RoundResult&)> applied) { on_round_ = std::move(applied); }
-  /// Called in the first full round of every `full_every` batches.
+  /// Called in the first full round of every `full_every` batches. Where members of the job change, and on some rank a
+  /// change cuts off what it does there with the others, it is called anew in the next full round, on every rank.
   void on_full_round(std::function<void()> held) { on_full_round_ = std::move(held); }
-  /// Goes on from a checkpoint: so many batches were applied, and this rank had made so many steps.
+  /// Goes on from a checkpoint: so many batches were applied, and this rank had made so many steps. After begin().
+  /// Where members of the job change before it, and without effect on a rank that comes to a job under way.
   void go_on_from(std::uint64_t applied, std::uint64_t steps);
   /// Sets the learning rate by DistributedOptions::lr_schedule, and takes the optimizer's options as they are for
   /// meant.
@@ -182,6 +184,9 @@ class OwnLoop final : private RoundListener, private RankLoop {
   }
   void members_are_new() override;
   void hold_full_round(const RoundResult& result);
+  /// Where members of the job change, in the first full round of a world: what all ranks have held is what each of them
+  /// has, as far as it knows.
+  void agree_on_last_held();
   /// finish() where members change.
   void finish_with_members();
   /// The same of meet() and part().
@@ -243,7 +248,8 @@ class OwnLoop final : private RoundListener, private RankLoop {
   std::uint64_t deposits_ = 0;       // steps since the checkpoint that were not passed
   std::uint64_t applied_ = 0;        // batches
   std::uint64_t rounds_before_ = 0;  // of recipes before the present one
-  std::uint64_t full_at_ = 0;        // batches applied at the last full round that was told of
+  std::uint64_t full_at_ = 0;        // batches applied at the last full round that the caller was told of
+  std::uint64_t agreed_in_ = 0;      // the epoch of the world in which ranks have agreed on full_at_
   std::uint64_t options_hash_ = 0;   // of the wrapped optimizer's options, as the last round left them
   bool watches_options_ = false;
   State state_ = State::fresh;

@@ -96,9 +96,8 @@ TEST_P(OwnLoopMeetings, RanksAreKilledOrLeaveAtAnyTime) {
         if (!result.empty()) first += result.as<float>(0)[0];
       });
       loop.begin();
-      LoopBatches batches(context, loop.session().meeting());
+      LoopBatches batches(context, loop.session());
       const auto pool = batches.make(
-          loop.session().driver(),
           {.samples = kBatchesInAll, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1}, Sharing::shared);
       pool->at_end([&loop] { return loop.drain(); });
       std::uint64_t steps = 0;

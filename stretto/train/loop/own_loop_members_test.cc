@@ -62,9 +62,8 @@ class OwnLoopMembers : public testing::TestWithParam<const char*> {
       first += result.as<float>(0)[0];
       second += result.as<float>(1)[0];
     });
-    LoopBatches batches(context, loop.session().meeting());
-    const auto pool = batches.make(loop.session().driver(),
-                                   {.samples = kBatches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
+    LoopBatches batches(context, loop.session());
+    const auto pool = batches.make({.samples = kBatches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1},
                                    Sharing::shared);
     const auto compute = [&](const Batch& batch) {
       happens(loop, shared_.begun.fetch_add(1) + 1);
@@ -277,9 +276,6 @@ TEST(OwnLoopRefuses, WhatDoesNotGoOnWhereMembersChange) {
               HasSubstr("pass() where members of the job change"));
   EXPECT_THAT(refusal(options, [](OwnLoop& loop) { loop.step(1, 2); }),
               HasSubstr("a step of 2 batches under an algorithm that counts each rank's steps"));
-  options.full_every = 10;
-  options.algorithm = "eager-solo";
-  EXPECT_THAT(refusal(options), HasSubstr("members that change with full_every 10"));
 }
 
 }  // namespace

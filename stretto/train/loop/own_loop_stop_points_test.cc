@@ -29,7 +29,8 @@ namespace {
 constexpr std::uint64_t kBatchesOfJob = 400;
 constexpr std::uint64_t kFirstLoss = 10;  // the lost rank's step in which it is killed
 
-/// Where a rank is killed. Up to `begun` the point lies in a change of members, which another rank's loss causes.
+/// Where a rank is killed. Up to `begun` the point lies in a change of members, which another rank's loss causes; at
+/// `came` and `giving` it is the rank whose model the job begins with.
 enum class StopPoint {
   reported,     ///< it has said what it holds, or is about to
   decided,      ///< there is a next view, which it has not entered
@@ -37,6 +38,8 @@ enum class StopPoint {
   putting_in,   ///< a little later: they fetch rounds, average, put deposits in
   put_in,       ///< all have done so, and it has not begun
   begun,        ///< it has said that it has begun
+  came,         ///< it is in the first world, and nobody has its model yet
+  giving,       ///< a little later: others have its weights, and it has not begun
   full_round,   ///< on its way to meet the others
   together,     ///< between meeting and parting
   draining,     ///< it has no batch, and waits for the last round
@@ -46,8 +49,8 @@ enum class StopPoint {
   last_child,   ///< the rank that was started last, in a step
   two_at_once,
 };
-constexpr const char* kNames[] = {"Reported", "Decided",    "Entered",   "PuttingIn", "PutIn",
-                                  "Begun",    "FullRound",  "Together",  "Draining",  "LastRound",
+constexpr const char* kNames[] = {"Reported", "Decided",    "Entered",   "PuttingIn", "PutIn",    "Begun",
+                                  "Came",     "Giving",     "FullRound", "Together",  "Draining", "LastRound",
                                   "Done",     "FirstPlace", "LastChild", "TwoAtOnce"};
 
 void die() {
@@ -148,7 +151,7 @@ class StopPoints : public testing::TestWithParam<StopCase> {
   }
   static std::optional<int> killed_at_point(StopPoint point) {
     if (point >= StopPoint::first_place) return std::nullopt;
-    return 2;
+    return point == StopPoint::came || point == StopPoint::giving ? 0 : 2;
   }
   static std::string train(RankContext& given, const char* algorithm, StopPoint point, useconds_t after);
 };
@@ -158,20 +161,27 @@ std::string StopPoints::train(RankContext& given, const char* algorithm, StopPoi
   const bool is_stopped = killed_at_point(point) == place;
   StoppedContext context(given, is_stopped ? std::optional(point) : std::nullopt, after);
   (void)context.rank();  // comes to the job
+  if (is_stopped && point == StopPoint::came) after == 0 ? die() : die_in(after);
   const std::vector<int> in_step = killed_in_step(point);
   const bool is_lost = std::ranges::find(in_step, place) != in_step.end();
   TwoNumbers replica{0};
   DistributedOptions options;
   options.algorithm = algorithm;
-  OwnLoop loop(context, replica, options);
+  LoopHooks hooks;
+  if (is_stopped && point == StopPoint::giving) {
+    hooks.state = [after] {
+      after == 0 ? die() : die_in(after);
+      return std::string();
+    };
+  }
+  OwnLoop loop(context, replica, options, hooks);
   double sum = 0;
   loop.on_round([&](const RoundResult& result) {
     if (!result.empty() && loop.session().recipe().averages_gradients()) sum += result.as<float>(0)[0];
   });
   loop.begin();
-  LoopBatches batches(context, loop.session().meeting());
+  LoopBatches batches(context, loop.session());
   const auto pool = batches.make(
-      loop.session().driver(),
       {.samples = kBatchesOfJob, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1}, Sharing::shared);
   pool->at_end([&] {
     if (is_stopped && point == StopPoint::draining) after == 0 ? die() : die_in(after);

@@ -96,10 +96,6 @@ void check_members(const DistributedOptions& o, int most) {
   require_goes_on("members that change", algorithm, o.algorithm_options, o.sync_every);
   check_each_number(*algorithm.recipe, session_options(o, most).recipe_options, most);
   if (o.overlap) refuse("overlap", "none: buckets would be handed over in worlds that end meanwhile");
-  if (o.full_every != 0) refuse(text("full_every ", o.full_every), "0, for now");
-  if (o.lr_schedule != "constant") {
-    refuse(text("lr-schedule '", o.lr_schedule, "'"), "constant: the other ones count in steps of all ranks");
-  }
   if (o.progress_by != ProgressBy::thread) refuse("progress by the application", "by a thread, which can be stopped");
 }
 

@@ -34,8 +34,9 @@ struct DistributedOptions {
   std::uint64_t sync_every = 0;  ///< `local`, `diloco`: steps of each rank between rounds (0: 8)
   /// Options of some algorithms only: {{"post-local", "1000"}}. `stretto train --help` explains them.
   AlgorithmOptions algorithm_options;
-  /// The learning rate by batches applied, in steps of as many batches as there are ranks: "constant", or parts joined
-  /// with '+': "warmup:N" rises linearly over N steps; "decay:F@A@B" divides by F at each of the steps A, B.
+  /// The learning rate by batches applied, in steps of as many batches as there are ranks, or where members change may
+  /// be at most: "constant", or parts joined with '+': "warmup:N" rises linearly over N steps; "decay:F@A@B" divides by
+  /// F at each of the steps A, B.
   std::string lr_schedule = "constant";
   std::uint64_t seed = 0;  ///< of what is drawn by a majority policy, gossip-grad and ad-psgd
   std::uint64_t bucket_bytes =

@@ -1,7 +1,8 @@
-// A rank with a DistributedOptimizer in a job whose members change: optimizer_of_members LAST [NUMBER:STEP…]: steps are
-// slow until member LAST is there, and the member of that number is killed as it begins that step of its own, from 1.
-// At the end a member says in a line how many ranks it has been told of, and, in bits, the rate that a scheduler has
-// set, a state that it has registered, and its weight.
+// A rank with a DistributedOptimizer in a job whose members change: optimizer_of_members LAST [NUMBER:STEP…] [FOLDER/]:
+// steps are slow until member LAST is there, and the member of that number is killed as it begins that step of its own,
+// from 1. With FOLDER it saves checkpoints, and goes on from the one there is. At the end a member says in a line how
+// many ranks it has been told of, and, in bits, the rate that a scheduler has set, a state that it has registered, and
+// its weight.
 
 #include <ATen/ops/full.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "stretto/base/error.h"
 #include "stretto/base/words.h"
@@ -29,10 +31,12 @@ namespace {
 
 constexpr std::uint64_t kSamples = 3000;
 
-int train_with_optimizer(RankContext& rank, MemberNumber last, const std::map<MemberNumber, std::uint64_t>& deaths) {
+int train_with_optimizer(RankContext& rank, MemberNumber last, const std::map<MemberNumber, std::uint64_t>& deaths,
+                         const std::string& folder) {
   torch::nn::Linear net(1, 1);
   const auto sgd = std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(1e-3).momentum(0.5));
-  DistributedOptimizer optimizer(rank, net.ptr(), sgd, {.algorithm = "eager-quorum"});
+  const std::uint64_t full_every = folder.empty() ? 0 : 100;
+  DistributedOptimizer optimizer(rank, net.ptr(), sgd, {.algorithm = "eager-quorum", .full_every = full_every});
   optimizer.follow(std::make_shared<torch::optim::StepLR>(*sgd, 40, 0.9));
   double mean = 0;  // of the weight, as an average of a model is kept
   optimizer.register_state(
@@ -45,6 +49,10 @@ int train_with_optimizer(RankContext& rank, MemberNumber last, const std::map<Me
     told += text(' ', members.ranks);
     all_have_come |= std::ranges::find(members.joined, last) != members.joined.end();
   });
+  if (!folder.empty()) {
+    optimizer.on_full_round([&] { optimizer.save(folder); });
+    optimizer.load(folder);
+  }
   std::uint64_t dies_at = 0;
   for (const Batch& batch : optimizer.batches(kSamples, 1)) {
     if (optimizer.steps() == 0) {
@@ -72,13 +80,19 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const MemberNumber last = std::strtoull(argv[1], nullptr, 10);
   std::map<MemberNumber, std::uint64_t> deaths;
+  std::string folder;
   for (int i = 2; i < argc; ++i) {
+    if (std::string_view(argv[i]).ends_with('/')) {
+      folder = argv[i];
+      continue;
+    }
     char* end = nullptr;
     const MemberNumber number = std::strtoull(argv[i], &end, 10);
     if (*end != ':') return 2;
     deaths[number] = std::strtoull(end + 1, nullptr, 10);
   }
-  const auto job = launch({.ranks = 1}, [&](RankContext& rank) { return train_with_optimizer(rank, last, deaths); });
+  const auto job =
+      launch({.ranks = 1}, [&](RankContext& rank) { return train_with_optimizer(rank, last, deaths, folder); });
   if (!job) std::fprintf(stderr, "%s\n", job.error().message.c_str());
   return job && job->ok() ? 0 : 1;
 }

@@ -33,6 +33,8 @@ class MemberAccount final : public RoundListener {
   MemberAccount& operator=(const MemberAccount&) = delete;
 
   // The application's thread:
+  /// The job goes on from a checkpoint after so many batches. Before entered().
+  void go_on_after(std::uint64_t batches) { batches_ = batches; }
   /// The rank has entered the world of Changes::view().
   void entered();
   /// The rank holds all rounds before that world, and goes on with `rounds` there; null: rounds are not carried.
@@ -51,7 +53,7 @@ class MemberAccount final : public RoundListener {
   bool has_begun() const { return has_begun_; }
   /// Rounds it holds, without those of the present world that it has not been handed.
   Round handed() const { return handed_; }
-  /// Batches in these.
+  /// Batches in these, and before the checkpoint from which the job goes on.
   std::uint64_t batches() const { return batches_; }
   /// The account of these, for learns().
   std::string text() const;

@@ -50,7 +50,7 @@ void set_random_state(std::span<const std::uint64_t> state) {
 
 void FollowedSchedulers::add(std::shared_ptr<torch::optim::LRScheduler> scheduler, std::uint64_t every) {
   all_.push_back({std::move(scheduler), every});
-  if (all_.size() <= restored_.size()) catch_up(all_.back(), restored_[all_.size() - 1]);
+  if (all_.size() <= restored_.size()) go_on(all_.size() - 1);
 }
 
 void FollowedSchedulers::applied(std::uint64_t batches, int ranks) {
@@ -66,9 +66,21 @@ std::vector<std::uint64_t> FollowedSchedulers::steps() const {
   return steps;
 }
 
-void FollowedSchedulers::restore(std::vector<std::uint64_t> steps) {
+std::vector<std::uint64_t> FollowedSchedulers::batches() const {
+  std::vector<std::uint64_t> batches;
+  for (const Followed& one : all_) batches.push_back(one.at);
+  return batches;
+}
+
+void FollowedSchedulers::restore(std::vector<std::uint64_t> steps, std::vector<std::uint64_t> batches) {
   restored_ = std::move(steps);
-  for (std::size_t i = 0; i < std::min(all_.size(), restored_.size()); ++i) catch_up(all_[i], restored_[i]);
+  restored_at_ = std::move(batches);
+  for (std::size_t i = 0; i < std::min(all_.size(), restored_.size()); ++i) go_on(i);
+}
+
+void FollowedSchedulers::go_on(std::size_t index) {
+  Followed& one = all_[index];
+  catch_up(one, restored_[index], restored_at_.empty() ? restored_[index] * one.every : restored_at_[index]);
 }
 
 std::string FollowedSchedulers::counts() const {
@@ -83,14 +95,13 @@ void FollowedSchedulers::take_counts(const std::string& counts) {
   std::size_t index = 0;
   for (; words >> every >> steps >> at; ++index) {
     if (index >= all_.size() || all_[index].every != every) break;
-    catch_up(all_[index], steps);
-    all_[index].at = at;
+    catch_up(all_[index], steps, at);
   }
   if (words || index != all_.size()) throw UsageError("follow(): other schedulers here than on the others' ranks");
 }
 
-void FollowedSchedulers::catch_up(Followed& one, std::uint64_t steps) {
-  one.at = steps * one.every;
+void FollowedSchedulers::catch_up(Followed& one, std::uint64_t steps, std::uint64_t at) {
+  one.at = at;
   auto& groups = optimizer_.param_groups();
   std::vector<double> rates;
   for (auto& group : groups) rates.push_back(group.options().get_lr());

@@ -34,9 +34,11 @@ class FollowedSchedulers {
 
   /// How often each has been stepped, in the order in which they were added.
   std::vector<std::uint64_t> steps() const;
-  /// Goes on from what steps() said, with the optimizer's rates as they are; also of schedulers that are yet to be
-  /// added.
-  void restore(std::vector<std::uint64_t> steps);
+  /// How many batches were applied at the last step of each.
+  std::vector<std::uint64_t> batches() const;
+  /// Goes on from what these said, with the optimizer's rates as they are; also of schedulers that are yet to be added.
+  /// No `batches`: as many as all its steps stand for.
+  void restore(std::vector<std::uint64_t> steps, std::vector<std::uint64_t> batches);
 
   /// How often each has been stepped, and after how many batches, in words for a rank that comes to the job.
   std::string counts() const;
@@ -51,11 +53,12 @@ class FollowedSchedulers {
     std::uint64_t steps = 0;
     std::uint64_t at = 0;  // batches, at the last step
   };
-  void catch_up(Followed& one, std::uint64_t steps);
+  void catch_up(Followed& one, std::uint64_t steps, std::uint64_t at);
+  void go_on(std::size_t index);
 
   torch::optim::Optimizer& optimizer_;
   std::vector<Followed> all_;
-  std::vector<std::uint64_t> restored_;
+  std::vector<std::uint64_t> restored_, restored_at_;
 };
 
 }  // namespace stretto
