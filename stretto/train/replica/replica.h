@@ -142,7 +142,7 @@ class Replica {
 
   /// Names, shapes and types of everything in weights(), a line each. Equal on ranks that train the same model.
   virtual std::string model_description() const = 0;
-  /// Type and options of the optimizer. Equal on ranks that train alike.
+  /// Type and options of the optimizer, as its program has made it. Equal on ranks that train alike.
   virtual std::string optimizer_description() const = 0;
   /// The state of the optimizer (momentum and the like), for another rank to take over; empty before the first step.
   virtual std::string optimizer_state() = 0;

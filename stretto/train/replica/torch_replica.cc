@@ -172,6 +172,7 @@ TorchReplica::Impl::Impl(std::shared_ptr<torch::nn::Module> model, std::shared_p
   }
   add_buffers();
   for (auto& group : optimizer_->param_groups()) initial_lr_.push_back(group.options().get_lr());
+  optimizer_description_ = describe_optimizer();
   std::vector<std::span<std::byte>> own;
   for (const at::Tensor& flat : own_) own.push_back(memory_of(flat));
   own_set_ = make_set(own);

@@ -65,6 +65,9 @@ class TorchReplica::Impl {
   double clip_norm_ = 0;
   bool announces_reads_ = false;
   std::string description_;
+  /// Of the optimizer as the program has made it: a checkpoint, or schedulers, may change its options since.
+  std::string describe_optimizer() const;
+  std::string optimizer_description_;
 
   std::vector<at::Tensor> own_;  // gradients of each bucket, in memory of our own
   GradientSet own_set_;

@@ -145,9 +145,13 @@ ReplicaChecksum TorchReplica::checksum() {
 }
 
 std::string TorchReplica::optimizer_description() const {
-  const torch::optim::Optimizer& wrapped = optimizer();
+  return impl_->optimizer_description_;
+}
+
+std::string TorchReplica::Impl::describe_optimizer() const {
+  const torch::optim::Optimizer& wrapped = *optimizer_;
   std::string out = c10::demangle(typeid(wrapped).name()) + "\n";
-  for (const auto& group : optimizer().param_groups()) {
+  for (const auto& group : wrapped.param_groups()) {
     InputArchive options = written_by(group.options());
     out += text("group of ", group.params().size());
     for (const std::string& key : sorted_keys(options)) {

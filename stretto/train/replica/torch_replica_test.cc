@@ -482,6 +482,8 @@ TEST_F(TorchReplicaState, DescribesTheOptimizer) {
   EXPECT_NE(description.find("torch::optim::SGD\ngroup of 4"), std::string::npos) << description;
   EXPECT_NE(description.find("lr=0.1"), std::string::npos) << description;
   EXPECT_NE(description.find("momentum=0.9"), std::string::npos) << description;
+  replica.set_lr_factor(0.5);  // as its program has made it: a rank that has loaded a checkpoint is none that differs
+  EXPECT_EQ(replica.optimizer_description(), description);
 }
 
 }  // namespace
