@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -19,9 +19,10 @@ from stretto._rounds import Round
 from stretto._schedulers import Schedulers
 from stretto._states import Stateful
 from stretto._tensors import Tensors
+from stretto._wrapper import Wrapper
 
 
-class Optimizer(torch.optim.Optimizer):
+class Optimizer(Wrapper):
     """A torch.optim.Optimizer whose steps the ranks of a job take together.
 
     It wraps an optimizer, and is used in its place: the training loop stays as it is. Construction is a meeting of all
@@ -73,8 +74,6 @@ class Optimizer(torch.optim.Optimizer):
         RankLost, Aborted, Timeout: where not all ranks come.
     """
 
-    _inner: torch.optim.Optimizer
-
     _silence = 10.0  # so many seconds without news it is said who is waited for
 
     _step_supports_amp_scaling = True  # GradScaler calls step() also where it has found an infinity
@@ -111,10 +110,7 @@ class Optimizer(torch.optim.Optimizer):
             _job.require_fixed("a second optimizer")
         if overlap:
             _job.require_fixed("overlap=True")
-        self._inner = optimizer
-        self._constructed = False
-        super().__init__(optimizer.param_groups, getattr(optimizer, "defaults", {}))  # for its hooks alone
-        self._constructed = True
+        super().__init__(optimizer)
         self._this = weakref.ref(self)  # where self is a LightningOptimizer, which has the methods of this class
         self._tensors = Tensors(optimizer, model, unused, buffers)
         self._tensors.wide_gradients = _half.widen(optimizer, self._tensors.trained_by_name(), grad_dtype)
@@ -183,79 +179,6 @@ class Optimizer(torch.optim.Optimizer):
             raise
 
     # ---- what torch.optim.Optimizer has ----
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The wrapped optimizer's."""
-        return self._inner.param_groups
-
-    @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        if self._constructed:
-            self._inner.param_groups = groups
-
-    @property
-    def state(self) -> Any:
-        """The wrapped optimizer's."""
-        return self._inner.state
-
-    @state.setter
-    def state(self, state: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        if self._constructed:
-            self._inner.state = state
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The wrapped optimizer's; {} where its class has none."""
-        return getattr(self._inner, "defaults", {})
-
-    @defaults.setter
-    def defaults(self, defaults: dict[str, Any]) -> None:
-        if self._constructed:
-            self._inner.defaults = defaults
-
-    def state_dict(self) -> dict[str, Any]:
-        """That of the wrapped optimizer, in which a plain one of its type can read it. Equal on ranks inside
-        together() and after finish()."""
-        for before in self._optimizer_state_dict_pre_hooks.values():
-            before(self)
-        state = self._inner.state_dict()
-        for after in self._optimizer_state_dict_post_hooks.values():
-            changed = after(self, state)
-            if changed is not None:
-                state = changed
-        return state
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads the wrapped optimizer's state: before it is wrapped on rank 0 alone, later on every rank, inside
-        together()."""
-        for before in self._optimizer_load_state_dict_pre_hooks.values():
-            changed = before(self, state_dict)
-            if changed is not None:
-                state_dict = changed
-        self._inner.load_state_dict(state_dict)
-        for after in self._optimizer_load_state_dict_post_hooks.values():
-            after(self)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused: ranks share memory for the parameters that there were at construction. Raises UsageError."""
-        if self._constructed:
-            raise UsageError(
-                "add_param_group() of an optimizer that is wrapped: expected all groups before, or finish() and a new "
-                "stretto.Optimizer"
-            )
-
-    def __getstate__(self) -> NoReturn:
-        raise UsageError(
-            "a copy, or pickle, of a stretto.Optimizer: it is this rank's end of a job; expected its state_dict()"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        """What the wrapped optimizer has beyond torch.optim.Optimizer, as train() and eval() of schedule-free ones."""
-        inner = vars(self).get("_inner")
-        if inner is None or name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return getattr(inner, name)
 
     def __repr__(self) -> str:
         return f"stretto.{super().__repr__()[:-1]}wrapping {type(self._inner).__name__})"

@@ -57,7 +57,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         if hasattr(samples, "__iter__"):
             raise UsageError(
                 "Sampler(samples=) of a data set: expected len(dataset); of one without an index, as an "
-                "IterableDataset, there is no Sampler: write it to files once, and read them by index"
+                "IterableDataset, there is no Sampler: write it to files once, and read them by index, or whole, with "
+                "Sampler(len(shards)): a shard is a sample then"
             )
         for name, value, least in (
             ("samples", samples, 1),

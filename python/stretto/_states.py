@@ -55,11 +55,6 @@ class RegisteredStates:
             state.load_state_dict(states[name])
 
 
-def options_of(group: dict[str, Any]) -> dict[str, Any]:
-    """What a group of an optimizer says beside its parameters: rates and the like."""
-    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
-
-
 def encoded(state: Any) -> bytes:
     """Tensors and plain values, for decoded()."""
     stream = io.BytesIO()

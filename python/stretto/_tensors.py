@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -17,6 +16,7 @@ from stretto._clipping import ClippingWatch
 from stretto._collective_watch import explain
 from stretto._contents import Contents
 from stretto._errors import UsageError
+from stretto._options import Options
 from stretto._overlap import Overlap
 from stretto._rounds import Round
 
@@ -31,8 +31,6 @@ _SMALL = 16 << 10
 _address = torch.Tensor.data_ptr
 _gradient = operator.attrgetter("grad")
 _version = operator.attrgetter("_version")
-# What cannot change without another object in its place.
-_FIXED = (float, int, bool, str, type(None))
 
 
 # Of memory that is a tensor of its own: each view has a version that only what is done to it changes.
@@ -51,13 +49,6 @@ def _copy(gradient: torch.Tensor | None, view: torch.Tensor) -> None:
         view.zero_()
     else:
         view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
-
-
-def _plain(value: object) -> object:
-    """A value whose repr() has all digits."""
-    if isinstance(value, torch.Tensor):
-        return value.tolist()
-    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 class Tensors(Contents):
@@ -90,9 +81,7 @@ class Tensors(Contents):
         self._had_gradient = b""  # in the last step: one byte a parameter
         self._told_shared = False
         self._gradients_stay = False
-        self._options: list[tuple[Any, ...]] = []  # the values of each group, as they were when last looked at
-        self._options_fixed = False  # they are all of kinds that cannot change in place
-        self._rate_and_hash = (0.0, 0)
+        self._options = Options(optimizer)
         self.silence = 0.0  # seconds after which tell() is called
 
     def gradients_stay(self) -> bool:
@@ -458,22 +447,7 @@ class Tensors(Contents):
             fn(told)
 
     def options(self) -> tuple[float, int]:
-        groups = self.optimizer.param_groups
-        if self._options_fixed and len(groups) == len(self._options):
-            for group, values in zip(groups, self._options):
-                if len(group) != len(values) or not all(map(operator.is_, group.values(), values)):
-                    break
-            else:
-                return self._rate_and_hash
-        self._options = [tuple(group.values()) for group in groups]
-        meant = [(k, v) for group in groups for k, v in group.items() if k not in ("params", "param_names")]
-        self._options_fixed = all(
-            type(v) in _FIXED or (type(v) is tuple and all(type(x) in _FIXED for x in v)) for _, v in meant
-        )
-        text = repr([(k, _plain(v)) for k, v in meant])
-        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-        self._rate_and_hash = (float(groups[0].get("lr", 0.0)), int.from_bytes(digest, "little"))
-        return self._rate_and_hash
+        return self._options.rate_and_hash()
 
     def counted(self, counts: Sequence[int], ranks: int) -> None:
         self.schedulers.counted(counts, ranks)
@@ -488,16 +462,20 @@ class Tensors(Contents):
     def shared_state(self) -> bytes:
         return _states.encoded(
             {
-                "groups": [_states.options_of(group) for group in self.optimizer.param_groups],
+                "groups": self._options.of_groups(),
                 "schedulers": self.schedulers.state(),
                 "registered": self.states.state(),
             }
         )
 
     def set_shared_state(self, state: bytes) -> None:
-        given = _states.decoded(state)
-        for group, options in zip(self.optimizer.param_groups, given["groups"]):
-            group.update(options)
+        try:
+            given = _states.decoded(state)
+        except Exception as error:
+            raise UsageError(
+                f"what ranks have registered does not travel to this one ({error}): expected tensors and plain values"
+            ) from error
+        self._options.take(given["groups"])
         self.schedulers.set_state(given["schedulers"])
         self.states.set_state(given["registered"])
 

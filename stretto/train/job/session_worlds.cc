@@ -164,9 +164,21 @@ void Session::learn() {
 }
 
 void Session::give_state(int from, bool mine) {
-  const std::string state = meeting_->broadcast_text(
-      *driver_, [this] { return listener_.state(); }, from);
-  if (mine) listener_.take_state(state);
+  constexpr char kGiven = 'g', kNotGiven = 'n';  // behind it
+  // What this rank cannot give ends those that lack it, and not this one: another holder could give it no more.
+  const auto give = [this] {
+    try {
+      return listener_.state() + kGiven;
+    } catch (const std::exception& error) {
+      return std::string(error.what()) + kNotGiven;
+    }
+  };
+  std::string state = meeting_->broadcast_text(*driver_, give, from);
+  if (!mine) return;
+  const bool is_given = state.back() == kGiven;
+  state.pop_back();
+  if (!is_given) throw UsageError(text("rank ", from, " cannot give what its loop has beside the model: ", state));
+  listener_.take_state(state);
 }
 
 void Session::fetch() {

@@ -2,13 +2,15 @@
 
 counted.py ALGORITHM EPOCHS WORKERS ACCUMULATED MEMBERS [NUMBER:SIGNAL:STEP…]: before its step STEP the process of that
 number gets the signal; "raise" raises an exception, "leave" calls stretto.leave(). Steps are slow until so many members
-have been there. Prints a line of JSON at the end.
+have come in all. With COUNTED_DIES_GIVING=NUMBER that member is killed when another one first asks for what it has
+registered. Prints a line of JSON at the end.
 """
 
 import hashlib
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -25,8 +27,12 @@ class Counts:
 
     def __init__(self) -> None:
         self.of_samples = torch.zeros(SAMPLES, dtype=torch.int64)
+        self._asked = 0
 
     def state_dict(self) -> dict[str, torch.Tensor]:
+        self._asked += 1
+        if self._asked == 2 and os.environ.get("COUNTED_DIES_GIVING") == str(_job.number()):  # 1: by register_state()
+            os.kill(os.getpid(), signal.SIGKILL)
         return {"of samples": self.of_samples}
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
@@ -79,7 +85,8 @@ def main() -> None:
                     stretto.leave()
                 elif sent:
                     os.kill(os.getpid(), int(sent))
-                time.sleep(0.002 if sum(len(world[2]) for world in worlds) >= members else 0.05)
+                come = 1 + max(number for world in worlds for number in world[2]) if worlds else 0
+                time.sleep(0.002 if come >= members else 0.05)
                 optimizer.step(batches=accumulated)
                 assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())  # its memory is there
                 scheduler.step()

@@ -73,6 +73,13 @@ def test_a_rank_is_killed_and_another_takes_its_place(algorithm: str, workers: i
     assert members[3]["epochs"][0] > 0  # it has begun with the job's
 
 
+def test_the_first_is_lost_before_the_others_have_its_weights() -> None:
+    environment = {"COUNTED_DIES_GIVING": "0"}
+    members = assert_counted_once(run("2:3", COUNTED, "sync", 3, 0, 1, 0, environment=environment), 3)
+    assert sorted(members) == [1, 2]
+    assert all(line["worlds"][0][1] == 2 for line in members.values())  # nobody has begun in the first world
+
+
 def test_gradients_lie_on_a_device() -> None:
     environment = {"COUNTED_ON_DEVICE": "1", "STRETTO_DEVICE": "stage"}
     kill = f"1:{signal.SIGKILL:d}:7"
