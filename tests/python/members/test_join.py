@@ -31,7 +31,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def job(
-    tmp_path: pathlib.Path, members: int, epochs: int = EPOCHS
+    tmp_path: pathlib.Path, members: int, epochs: int = EPOCHS, ranks: str = "1:4"
 ) -> Iterator[tuple[str, Callable[[str], subprocess.Popen[str]]]]:
     """A job to which all come from elsewhere; the address of its master, and how a rank of counted.py is started."""
     running: list[subprocess.Popen[str]] = []
@@ -44,7 +44,7 @@ def job(
         running.append(subprocess.Popen(command, env=variables, **pipes))  # type: ignore[call-overload]
         return running[-1]
 
-    master = start(*STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", "127.0.0.1:0", "--", *program)
+    master = start(*STRETTO, "run", "--ranks", ranks, "--here", "0", "--listen", "127.0.0.1:0", "--", *program)
     assert master.stderr is not None
     said = re.search(r"stretto join (\S+)", master.stderr.readline())
     assert said
@@ -108,6 +108,17 @@ def test_each_rank_has_a_torchrun_of_its_own(tmp_path: pathlib.Path) -> None:
         os.kill(rank_of(ranks[1]), signal.SIGKILL)  # torchrun starts another one, which comes in
         members = assert_counted_once(lines_of(ranks), EPOCHS)
         assert 2 in members and len(members) == 2
+
+
+def test_the_first_is_lost_before_the_others_have_its_weights(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs = 10
+    monkeypatch.setenv("COUNTED_DIES_GIVING", "0")
+    with job(tmp_path, members=3, epochs=epochs, ranks="2:3") as (_, start_rank):
+        ranks = [start_rank("torchrun"), start_rank("torchrun")]
+        members = assert_counted_once(lines_of(ranks), epochs)  # torchrun has started another one
+        assert sorted(members) == [1, 2]
 
 
 @pytest.mark.parametrize(("seed", "algorithm"), [(1, "eager-quorum")] + [(2, "sync"), (3, "eager-solo")] * LONG)
