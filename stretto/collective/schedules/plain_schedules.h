@@ -32,9 +32,9 @@ inline BinomialTree binomial_tree(int rank, int ranks, int root) {
 /// Schedules of the ordinary collectives, for any number P of ranks. They touch their given buffers from the moment a
 /// round opens; sends may still be under way when it is complete.
 
-/// Given: `data`, read on `root`, written elsewhere. A binomial tree: ⌈log2 P⌉ steps, P − 1 messages of all the data; or
-/// of at most `piece` elements, one after the other to each rank, which passes each on, so that what else two ranks send
-/// each other does not wait for long.
+/// Given: `data`, read on `root`, written elsewhere. A binomial tree: ⌈log2 P⌉ steps, P − 1 messages of all the data;
+/// or of at most `piece` elements, one after the other to each rank, which passes each on, so that what else two ranks
+/// send each other does not wait for long.
 Schedule broadcast_schedule(int rank, int ranks, int root, DataType type, std::uint64_t count, std::uint64_t piece = 0);
 
 /// Complete on a rank only when every rank has begun. Dissemination: ⌈log2 P⌉ messages a rank, without a body.

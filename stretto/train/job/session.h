@@ -241,6 +241,10 @@ class Session final : private BatchSource {
   void learn();
   /// A rank gives RoundListener::state() to those that lack it, of which this one may be.
   void give_state(int from, bool mine);
+  /// That, or why there is none: what this rank cannot give ends those that lack it, and not this one, since another
+  /// holder could give it no more.
+  std::string state_to_give();
+  void take_state(int from, std::string state);
   /// Ranks that lack rounds get them.
   void fetch();
   /// Whether models are averaged where members change, and not carried.

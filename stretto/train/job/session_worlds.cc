@@ -16,6 +16,7 @@ namespace stretto {
 namespace {
 
 constexpr Duration kLooksAtChangeEvery = std::chrono::milliseconds(1);
+constexpr char kGiven = 'g', kNotGiven = 'n';  // behind what a loop has beside its model
 constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
 
 MeetingOptions meeting_options(const SessionOptions& options) {
@@ -149,7 +150,7 @@ void Session::give_model() {
   if (lacks_model()) account_->learns(account);
   const auto model = [this]() -> std::vector<std::string> {
     return {meeting_->weights(), replica_.optimizer_state(),
-            averages() ? account_->last_round() : recipe_->carried_sums()->model_beside(), listener_.state()};
+            averages() ? account_->last_round() : recipe_->carried_sums()->model_beside(), state_to_give()};
   };
   meeting_->begin_giving(*driver_, model, holder(), to);
 }
@@ -160,21 +161,24 @@ void Session::learn() {
   replica_.set_optimizer_state(given[1]);
   if (!averages()) recipe_->carried_sums()->take_over(given[2]);
   account_->learned(averages() ? given[2] : std::string());
-  listener_.take_state(given[3]);
+  take_state(holder(), given[3]);
 }
 
 void Session::give_state(int from, bool mine) {
-  constexpr char kGiven = 'g', kNotGiven = 'n';  // behind it
-  // What this rank cannot give ends those that lack it, and not this one: another holder could give it no more.
-  const auto give = [this] {
-    try {
-      return listener_.state() + kGiven;
-    } catch (const std::exception& error) {
-      return std::string(error.what()) + kNotGiven;
-    }
-  };
-  std::string state = meeting_->broadcast_text(*driver_, give, from);
-  if (!mine) return;
+  const std::string state = meeting_->broadcast_text(
+      *driver_, [this] { return state_to_give(); }, from);
+  if (mine) take_state(from, state);
+}
+
+std::string Session::state_to_give() {
+  try {
+    return listener_.state() + kGiven;
+  } catch (const std::exception& error) {
+    return std::string(error.what()) + kNotGiven;
+  }
+}
+
+void Session::take_state(int from, std::string state) {
   const bool is_given = state.back() == kGiven;
   state.pop_back();
   if (!is_given) throw UsageError(text("rank ", from, " cannot give what its loop has beside the model: ", state));

@@ -217,7 +217,9 @@ void Meeting::begin_giving(Driver& driver, FunctionRef<std::vector<std::string>(
   Numbers lengths{refused.size(), texts.size()};
   std::ranges::transform(texts, lengths.begin() + 2, &std::string::size);
   lengths = gather(driver, lengths)[static_cast<std::size_t>(from)];
-  if (lengths[0] > 0) throw UsageError(broadcast_text(driver, [&] { return refused; }, from));
+  if (lengths[0] > 0)
+    throw UsageError(broadcast_text(
+        driver, [&] { return refused; }, from));
 
   std::vector<int> members{from};
   members.insert(members.end(), to.begin(), to.end());
@@ -229,8 +231,8 @@ void Meeting::begin_giving(Driver& driver, FunctionRef<std::vector<std::string>(
   const Schedule among_them =
       broadcast_schedule(has_part ? static_cast<int>(place) : 0, static_cast<int>(members.size()), 0, DataType::int32,
                          count, std::max(kWordsOfPiece, count / kMostPieces));
-  given_ = std::make_unique<Given>(Given{.lengths = {of_texts.begin(), of_texts.end()},
-                                         .words = std::vector<std::int32_t>(has_part ? count : 0)});
+  given_ = std::make_unique<Given>(
+      Given{.lengths = {of_texts.begin(), of_texts.end()}, .words = std::vector<std::int32_t>(has_part ? count : 0)});
   given_->collective =
       std::make_unique<ScheduledCollective>(engine_, among_them.among(members, ranks_), text(count, " words"));
   if (!gives) return;
@@ -241,9 +243,8 @@ void Meeting::begin_giving(Driver& driver, FunctionRef<std::vector<std::string>(
 
 std::vector<std::string> Meeting::take_given(Driver& driver) {
   Call call(*this);
-  insist(driver, *given_->collective, [&](TimePoint deadline) {
-    return given_->collective->run(driver, deadline, {Argument::out(given_->words)});
-  });
+  insist(driver, *given_->collective,
+         [&](TimePoint deadline) { return given_->collective->run(driver, deadline, {Argument::out(given_->words)}); });
   call.returns();
   std::vector<std::string> texts;
   const auto* at = reinterpret_cast<const char*>(given_->words.data());

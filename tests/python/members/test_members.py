@@ -3,6 +3,7 @@ epoch."""
 
 from __future__ import annotations
 
+import re
 import json
 import os
 import pathlib
@@ -92,7 +93,8 @@ def test_an_exception_ends_its_rank_alone() -> None:
     members = assert_counted_once(result, 4)
     assert sorted(members) == [1]
     assert "ValueError: a step that fails" in result.stderr
-    assert "rank 0 is lost: ended with exit status 1; the others " in result.stderr  # go on, or have reached the end
+    # Where its interpreter takes more than five seconds to end it is killed.
+    assert re.search("rank 0 is lost: (ended with exit status 1|killed by SIGKILL); the others ", result.stderr)
 
 
 def test_ranks_leave() -> None:

@@ -39,9 +39,10 @@ class MemberAccount final : public RoundListener {
   void entered();
   /// The rank holds all rounds before that world, and goes on with `rounds` there; null: rounds are not carried.
   void begun(CarriedSums* rounds);
-  /// The rank is about to take over the model of a member that holds all rounds before that world: that member's text().
+  /// The rank is about to take over the model of a member that holds all rounds before that world: that member's
+  /// text().
   void learns(std::string_view text);
-  /// It has done so. Where models are averaged, `last_round`: of that member.
+  /// The rank has done so. Where models are averaged, `last_round`: of that member.
   void learned(const std::string& last_round);
   /// This rank has handed over so many batches.
   void deposited(std::uint64_t batches);
