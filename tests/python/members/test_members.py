@@ -3,11 +3,11 @@ epoch."""
 
 from __future__ import annotations
 
-import re
 import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
