@@ -19,9 +19,9 @@ TEST(Lifetime, CountsAStepForEachChange) {
   EXPECT_TRUE(cost.goes_on);
   EXPECT_DOUBLE_EQ(cost.changes, 64);
   EXPECT_NEAR(cost.lost_share, 64.0 / 3600, 1e-9);
-  EXPECT_NEAR(cost.lost_by_restarts, 0.261, 0.001);
+  EXPECT_NEAR(cost.lost_by_restarts, 0.236, 0.001);
   EXPECT_THAT(cost.sentence, HasSubstr("change 64 times an hour"));
-  EXPECT_THAT(cost.sentence, HasSubstr("restarts lose 26"));
+  EXPECT_THAT(cost.sentence, HasSubstr("restarts lose 23.6"));
   EXPECT_DOUBLE_EQ(cost_of_lifetime(choice_of("sync"), 64, 10, 1).lost_share, 1) << "no more than all of it";
 }
 
