@@ -280,7 +280,7 @@ class Check(ProgramTest):
         result = stretto("check", "--members", "--seeds", "1..20")
         self.assert_succeeds(result)
         for search in ("members", "carried", "averaged"):
-            self.assertRegex(result.stdout, rf"{search}: 20 jobs")
+            self.assertRegex(result.stdout, rf"{search}: \d+ rounds of 20 jobs")
         self.assertIn("no violation", result.stdout)
         for other in (("--ordering",), ("--collective", "group")):
             self.assert_rejected(stretto("check", "--members", *other), "exclude each other")

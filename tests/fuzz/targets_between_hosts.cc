@@ -153,8 +153,8 @@ Target master_of_a_process() {
   content.kind = MasterWords::Kind::tell;
   content.content.view = {.epoch = 2, .members = {{0, "h1", 4}, {3, "h2", kNoModel}}, .complete = 4, .next_number = 4};
   return words_of_a_peer<MasterWords>("word of a master",
-                                      {MasterWords::of_freeze(2), content, MasterWords::of_batch(7),
-                                       MasterWords::of_batch({}), MasterWords::of_refusal("model is m here")},
+                                      {MasterWords::of_freeze(2), content, MasterWords::of_batch(7, 3),
+                                       MasterWords::of_batch({}, 3), MasterWords::of_refusal("model is m here")},
                                       [](const MasterWords& words) {
                                         const View& view = words.content.view;
                                         return std::ranges::all_of(view.members, [&](const PlacedMember& member) {

@@ -7,7 +7,9 @@
 // batches that it has handed over, also where it has left; of one that has not, how many of each member are applied,
 // too.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -17,6 +19,7 @@
 #include <set>
 #include <string>
 
+#include "stretto/base/descriptor.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 #include "stretto/papers/register.h"
@@ -46,7 +49,10 @@ struct Account {
   ::useconds_t step = 1000;  // microseconds
   std::string batches = {};
 
+  /// One process at a time: several may write into a pipe, which takes no more than 4 KiB as one piece.
   void print(int member, const std::string& rest) const {
+    const Descriptor lock(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    ::flock(lock.get(), LOCK_EX);
     if (wanted) std::printf("member %d handed over:%s%s\n", member, batches.c_str(), rest.c_str());
     std::fflush(stdout);
   }

@@ -187,6 +187,16 @@ class OwnLoop final : private RoundListener, private RankLoop {
   /// Where members of the job change, in the first full round of a world: what all ranks have held is what each of them
   /// has, as far as it knows.
   void agree_on_last_held();
+  /// Why a rank meets the others after the last round, where members change.
+  enum class Come : std::uint64_t {
+    meets,   ///< it has called meet()
+    drains,  ///< there is no batch, and it has not finished. One that leaves has drained, too, and meets nobody: its
+             ///< batch comes back
+    finishes,  ///< it has called finish()
+  };
+  /// All ranks say why they come, and meet where one does: meets; drains where one does; else all finish. Nothing:
+  /// members have changed, and there may be batches again.
+  std::optional<Come> come_together(Come mine);
   /// finish() where members change.
   void finish_with_members();
   /// The same of meet() and part().

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,31 +32,41 @@ bool OwnLoop::drain() {
   return call([&] {
     move_to(State::resting);
     session_.finish(Others::end);
-    if (session_.rounds_over()) return true;
+    if (session_.rounds_over()) {
+      const std::optional<Come> all = come_together(Come::drains);
+      if (all && *all != Come::meets) return true;
+      if (all) return false;
+    }
     move_to(State::going);
     begun_ = false;
     return false;
   });
 }
 
+std::optional<OwnLoop::Come> OwnLoop::come_together(Come mine) {
+  std::optional<Come> come;
+  const auto met = session_.meet([&] {
+    const auto all = gather(static_cast<std::uint64_t>(mine));
+    const auto some_come = [&all](Come what) { return std::ranges::count(all, static_cast<std::uint64_t>(what)) > 0; };
+    come = some_come(Come::meets) ? Come::meets : some_come(Come::drains) ? Come::drains : Come::finishes;
+    if (come == Come::meets) compare(/*last=*/false);
+    return come == Come::meets;
+  });
+  if (met == Session::Met::by_others || (come == Come::meets && met == Session::Met::no)) return std::nullopt;
+  if (come != Come::meets) return come;
+  hear(words_);
+  move_to(State::met);
+  part_with_members();
+  return come;
+}
+
 void OwnLoop::finish_with_members() {
   for (;;) {
     rest();
-    bool ends = false;
-    const auto met = session_.meet([&] {
-      ends = !some_meet(all_loops(), /*finishes=*/true);
-      if (!ends) compare(/*last=*/false);
-      return !ends;
-    });
-    if (met == Session::Met::yes) {
-      hear(words_);
-      move_to(State::met);
-      part_with_members();
-    } else if (ends && session_.end([this] { compare(/*last=*/true); })) {
-      break;
-    } else {
-      move_to(State::going);
-    }
+    const std::optional<Come> all = come_together(Come::finishes);
+    if (all == Come::finishes && session_.end([this] { compare(/*last=*/true); })) break;
+    // Those that have drained alone come once more, to finish or to meet.
+    if (!all || all == Come::finishes) move_to(State::going);
   }
   hear(words_);  // once nobody can go on in another world without them
 }

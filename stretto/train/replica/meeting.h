@@ -59,8 +59,9 @@ class Meeting {
   std::vector<std::string> take_given(Driver& driver);
   /// Gives back the memory of those that have left this rank.
   void forget_given();
-  /// The weights of the replica as a text, and from one.
+  /// The weights of the replica as a text.
   std::string weights() const;
+  /// Sets them to what weights() of a replica of the same model gave.
   void set_weights(std::string_view text);
 
   // Of arrays of bfloat16 and float16 a mean is that of float32 numbers, rounded once.
