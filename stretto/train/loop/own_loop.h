@@ -189,9 +189,9 @@ class OwnLoop final : private RoundListener, private RankLoop {
   void agree_on_last_held();
   /// Why a rank meets the others after the last round, where members change.
   enum class Come : std::uint64_t {
-    meets,   ///< it has called meet()
-    drains,  ///< there is no batch, and it has not finished. One that leaves has drained, too, and meets nobody: its
-             ///< batch comes back
+    meets,     ///< it has called meet()
+    drains,    ///< there is no batch, and it has not finished. One that leaves has drained, too, and meets nobody: its
+               ///< batch comes back
     finishes,  ///< it has called finish()
   };
   /// All ranks say why they come, and meet where one does: meets; drains where one does; else all finish. Nothing:
