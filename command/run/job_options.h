@@ -19,7 +19,7 @@ inline constexpr std::string_view kAddressHelp =
 Setter into_address(std::optional<JobAddress>& target);
 void describe_secret(CommandLine& line, std::string& file);
 void describe_restarts(CommandLine& line, ProgramRanks& job);
-/// The options of whoever starts a job whose members change, without --ranks, --liveness and --restarts.
+/// Describes the options of a command that starts a job whose members change, but --ranks, --liveness and --restarts.
 void describe_members(CommandLine& line, ProgramRanks& job);
 /// Whether one of these or --restarts was given.
 bool has_member_options(const ProgramRanks& job);

@@ -75,7 +75,7 @@ void OwnLoop::meet_with_members() {
   for (;;) {
     rest();
     const auto met = session_.meet([this] {
-      some_meet(all_loops(), /*finishes=*/false);
+      (void)gather(static_cast<std::uint64_t>(Come::meets));  // come_together() of those that do not
       compare(/*last=*/false);
       return true;
     });

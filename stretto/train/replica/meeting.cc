@@ -12,10 +12,20 @@
 namespace stretto {
 namespace {
 
-std::uint64_t bytes_of(const std::vector<std::span<std::byte>>& pieces) {
+using Pieces = std::vector<std::span<std::byte>>;  // of a replica's weights, one behind the other elsewhere
+
+std::uint64_t bytes_of(const Pieces& pieces) {
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
   return bytes;
+}
+
+void copy_from(const Pieces& pieces, std::byte* to) {
+  for (const auto& piece : pieces) to = std::ranges::copy(piece, to).out;
+}
+
+void copy_to(const Pieces& pieces, const std::byte* from) {
+  for (const auto& piece : pieces) from = std::ranges::copy_n(from, std::ssize(piece), piece.begin()).in;
 }
 
 constexpr DataType kWideTypes[] = {DataType::float32, DataType::float64};
@@ -135,17 +145,11 @@ std::vector<Replica::Buffer> Meeting::parameters() {
 
 void Meeting::broadcast_weights(Driver& driver, int from, FunctionRef<bool()> takes) {
   Call call(*this);
-  const auto pieces = replica_.weights();
+  const Pieces pieces = replica_.weights();
   words_.resize(words_of(bytes_of(pieces)));
-  auto* at = reinterpret_cast<std::byte*>(words_.data());
-  for (const auto& piece : pieces) at = std::copy(piece.begin(), piece.end(), at);
+  copy_from(pieces, reinterpret_cast<std::byte*>(words_.data()));
   broadcast_words(driver, from);
-  const auto* come = reinterpret_cast<const std::byte*>(words_.data());
-  const bool take = takes();
-  for (const auto& piece : pieces) {
-    if (take) std::copy(come, come + piece.size(), piece.begin());
-    come += piece.size();
-  }
+  if (takes()) copy_to(pieces, reinterpret_cast<const std::byte*>(words_.data()));
   words_ = std::vector<std::int32_t>();
   call.returns();
 }
@@ -187,20 +191,16 @@ std::string Meeting::broadcast_text(Driver& driver, FunctionRef<std::string()> m
 }
 
 std::string Meeting::weights() const {
-  std::string text;
-  const auto pieces = replica_.weights();
-  text.reserve(bytes_of(pieces));
-  for (const auto& piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  const Pieces pieces = replica_.weights();
+  std::string text(bytes_of(pieces), '\0');
+  copy_from(pieces, reinterpret_cast<std::byte*>(text.data()));
   return text;
 }
 
 void Meeting::set_weights(std::string_view text) {
-  const auto pieces = replica_.weights();
+  const Pieces pieces = replica_.weights();
   STRETTO_CHECK(text.size() == bytes_of(pieces), "weights of another model: ", text.size(), " bytes");
-  for (const auto& piece : pieces) {
-    std::memcpy(piece.data(), text.data(), piece.size());
-    text.remove_prefix(piece.size());
-  }
+  copy_to(pieces, reinterpret_cast<const std::byte*>(text.data()));
 }
 
 void Meeting::begin_giving(Driver& driver, FunctionRef<std::vector<std::string>()> make, int from,

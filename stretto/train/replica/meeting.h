@@ -52,8 +52,9 @@ class Meeting {
   /// there, every rank throws the same.
   std::string broadcast_text(Driver& driver, FunctionRef<std::string()> make, int from = 0);
   /// Begins to give the texts that `make` returns on rank `from`, where alone it is called, to the ranks `to`. Every
-  /// rank calls this, and none waits for the texts: they go in pieces, which these ranks pass on, whoever drives the
-  /// engines. Where `make` throws UsageError every rank throws the same. At most kNumbers − 2 texts; once a meeting.
+  /// rank calls this, and none waits for the texts: they go in pieces, which the engines of these ranks pass on while
+  /// their applications do something else. Where `make` throws UsageError every rank throws the same. At most kNumbers
+  /// − 2 texts; once a meeting.
   void begin_giving(Driver& driver, FunctionRef<std::vector<std::string>()> make, int from, const std::vector<int>& to);
   /// On a rank that they are given to: waits for the texts.
   std::vector<std::string> take_given(Driver& driver);
