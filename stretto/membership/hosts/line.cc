@@ -29,7 +29,7 @@ asio::awaitable<Result<std::string>> Line::read_line(const char* kind) {
     cancel();
     co_return Error{Errc::bad_input, text(kind, " cannot be read: it has more than ", kMostBytes, " bytes")};
   }
-  closed_there_ = error == asio::error::eof;
+  closed_there_ = error == asio::error::eof && !was_reset_;
   if (error) co_return Error{Errc::lost_peer, "it has ended"};
   std::string line = read_.substr(0, length);
   read_.erase(0, length);
@@ -50,6 +50,7 @@ asio::awaitable<void> Line::send() {
     to_send_.pop_front();
     co_await asio::async_write(socket_, asio::buffer(words), asio::redirect_error(asio::use_awaitable, error));
   }
+  was_reset_ |= error == asio::error::connection_reset;
   sending_ = false;
   if (closes_) cancel();
 }

@@ -62,6 +62,7 @@ class Line : public std::enable_shared_from_this<Line> {
   bool sending_ = false;
   bool closes_ = false;
   bool closed_there_ = false;
+  bool was_reset_ = false;  // which the kernel says once: to a reader, or to a writer
 };
 
 }  // namespace stretto
