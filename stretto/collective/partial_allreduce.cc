@@ -339,11 +339,12 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_finish(Apply apply) {
     my.draining = true;
     my.rounds.set_drained();
   }
-  // Read before counted(), so that all results are taken once this says so.
+  // Both are read before counted(), so that all results are taken once they say so.
+  const bool frozen = my.rounds.engine().frozen();
   const bool over = my.rounds.over();
   const Round complete = my.rounds.counted();
   my.take_results(complete, apply);
-  if (my.rounds.engine().frozen()) return my.members_changed();
+  if (frozen) return my.members_changed();
   return over ? Progress::done : Progress::waiting;
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "stretto/collective/partial_allreduce.h"
+#include "stretto/collective/probes.h"
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/transport/shm.h"
 
@@ -208,6 +209,39 @@ TEST_P(PartialCarried, AThreadBesideFreezesARankThatComputesAndRanksThatWait) {
     for (const std::int64_t sum : sums[holder]) all_there += sum;
     EXPECT_EQ(all_there, all_made);
   }
+}
+
+/// A rank without batches takes a round, and meanwhile another one is completed and it is frozen: it takes that, too,
+/// which it says to hold.
+TEST_P(PartialCarried, FinishTakesAllThatCountsAlsoWhereItIsFrozenAsItTakesARound) {
+  std::atomic<bool> takes_one = false, over = false;
+  run_thread_job(2, [&](Engine& engine) {
+    PartialAllreduce allreduce(engine, kCarriedBuckets, {.seats = GetParam(), .members_change = true});
+    EngineDriver driver(engine, {.spin = 0ns});
+    if (engine.rank() == 1) {
+      deposit_number(allreduce, 1);
+      EXPECT_TRUE(allreduce.exchange(driver, driver.deadline(60s), kIgnoreCarried));
+      while (!takes_one) std::this_thread::yield();
+      deposit_number(allreduce, 2);
+      while (!over && !allreduce.exchange(driver, driver.deadline(10ms), kIgnoreCarried)) {
+      }
+      while (!over) std::this_thread::yield();
+      return true;
+    }
+    std::vector<std::int64_t> sums;
+    const auto done = allreduce.finish(driver, driver.deadline(60s), [&](const RoundResult& result) {
+      sums.push_back(result.as<std::int64_t>(0)[0]);
+      if (takes_one.exchange(true)) return;
+      const PartialProbe probe(allreduce);
+      EXPECT_TRUE(driver.wait([&] { return probe.state().complete == 2; }, driver.deadline(60s)));
+      std::jthread([&] { engine.freeze(); }).join();
+    });
+    EXPECT_EQ(done.error().code, Errc::members_changed);
+    EXPECT_EQ(allreduce.complete(), 2u);
+    EXPECT_EQ(sums, (std::vector<std::int64_t>{1, 2}));
+    over = true;
+    return true;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, PartialCarried, testing::Values(0, 1, 2));
