@@ -1,11 +1,9 @@
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <vector>
 
-#include "stretto/base/rank_set.h"
-#include "stretto/transport/transport.h"
+#include "stretto/collective/protocol/roll_call.h"
 
 namespace stretto {
 
@@ -22,44 +20,31 @@ namespace stretto {
 /// At all times c ≤ s ≤ c + 1, with c complete() and s joined(): one round in flight a rank.
 class GroupProtocol {
  public:
-  /// An action for the owner of the protocol to carry out.
-  struct Action {
-    /// Which of them.
-    enum class Kind {
-      activate,  ///< tell the neighbours that `round` has started
-      arrive,    ///< tell the counter that this rank waits at `round`
-      drain,     ///< tell the counter that this rank has no further batches
-    };
-    Kind kind;        ///< decides whether the others count
-    Round round = 0;  ///< activate, arrive
-    int rank = 0;     ///< arrive, drain: which rank
-  };
-
   /// For the ranks `here`, ascending, of a job of `ranks`: those at a board, or one alone. `quorum`: ranks that must
   /// have come before a group round starts; 0: the first one starts it. Requires: full_every > 0, 0 ≤ quorum ≤ ranks.
   GroupProtocol(const std::vector<int>& here, int ranks, Round full_every, int quorum);
 
   // Events, as the owner hears of them. Each may make new actions due and change may_join().
   /// The application of a seat waits at round `round`.
-  void application_arrived(Round round, int seat = 0) { at(seat).arrived_at = round; }
+  void application_arrived(Round round, int seat = 0) { roll_.seat(seat).arrived_at = round; }
   /// The application of a seat has taken the newest result, or passed over those before it: of rounds before `before`.
-  void application_took(Round before, int seat = 0) { at(seat).taken = before; }
+  void application_took(Round before, int seat = 0) { taken_[static_cast<std::size_t>(seat)] = before; }
   /// The application has jumped over so many rounds: nothing follows from it, since rounds are full by their numbers.
   void application_jumped(Round rounds) { jumped_ = rounds; }
   /// The application of a seat has no further batches.
-  void application_drained(int seat = 0) { at(seat).drained = true; }
+  void application_drained(int seat = 0) { roll_.seat(seat).drained = true; }
   /// A message of the reduction of `round` came, or word that it has started (`activation`). Returns false if the round
   /// is over already: drop it.
   bool message_of(Round round, bool activation);
   /// The counter hears that `peer` waits at `round`.
-  void peer_arrived(int peer, Round round);
+  void peer_arrived(int peer, Round round, TimePoint now);
   /// The counter hears that `peer` has no further batches.
-  void peer_drained(int peer) { drained_peers_.insert(peer); }
+  void peer_drained(int peer) { roll_.drained(peer); }
   /// Round complete() is complete. `all_drained`: the header of a full round shows every rank drained: nothing follows.
   void round_completed(bool all_drained);
 
   /// The next thing to be done, if any.
-  std::optional<Action> next_action();
+  std::optional<RoundAction> next_action(TimePoint now);
 
   /// Whether round `round` waits for all applications.
   bool full(Round round) const;
@@ -68,44 +53,26 @@ class GroupProtocol {
   /// Joins round joined().
   void join() { ++joined_; }
   /// Whether the application of seat 0 waits at round `round`.
-  bool has_arrived_at(Round round) const { return seats_[0].arrived_at == round; }
-  bool drained() const { return seats_[0].drained; }  ///< the application of seat 0 has
-  /// Whether `peer` may have drained, as far as this rank knows: the counter has been told of each that has.
-  bool may_have_drained(int peer) const { return !is_counter() || drained_peers_.contains(peer); }
+  bool has_arrived_at(Round round) const { return roll_.seats()[0].arrived_at == round; }
+  bool drained() const { return roll_.seats()[0].drained; }  ///< the application of seat 0 has
+  bool may_have_drained(int peer) const { return roll_.may_have_drained(peer); }
 
   Round complete() const { return complete_; }    ///< c: rounds complete here
   Round joined() const { return joined_; }        ///< s: rounds joined here
   Round activated() const { return activated_; }  ///< group rounds before this one have started
   bool stopped() const { return stopped_; }       ///< the last round is complete
 
-  /// The rank whose engine counts.
-  static constexpr int counter() { return 0; }
+  static constexpr int counter() { return RollCall::counter(); }
 
  private:
-  struct Arrivals {
-    Round round = 0;
-    RankSet ranks;
-  };
-  struct Seat {
-    int rank = 0;
-    Round taken = 0;
-    std::optional<Round> arrived_at = std::nullopt;
-    std::optional<Round> told_of = std::nullopt;  // the round whose arrival the counter has been told of
-    bool drained = false;
-    bool drain_told = false;
-  };
-
-  Seat& at(int seat) { return seats_[static_cast<std::size_t>(seat)]; }
-  bool is_counter() const { return seats_[0].rank == counter(); }
-  bool has_come_to_full(const Seat& seat) const;
-  Arrivals& arrivals_at(Round round);
-  std::optional<Action> tell_counter();
-  bool may_start_open();
+  bool has_come_to_full(const RollCall::Seat& seat) const;
+  bool may_start_open() const;
 
   const int ranks_;
   const Round full_every_;
   const int quorum_;
-  std::vector<Seat> seats_;
+  RollCall roll_;
+  std::vector<Round> taken_;  // by seat
 
   Round complete_ = 0;
   Round joined_ = 0;
@@ -113,10 +80,6 @@ class GroupProtocol {
   Round forwarded_ = 0;  // group rounds before this one have been told of
   Round jumped_ = 0;
   bool stopped_ = false;
-
-  // The counter's.
-  std::deque<Arrivals> arrivals_;  // of rounds not complete here
-  RankSet drained_peers_;
 };
 
 }  // namespace stretto

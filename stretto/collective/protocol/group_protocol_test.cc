@@ -8,27 +8,27 @@
 namespace stretto {
 namespace {
 
-using GroupAction = GroupProtocol::Action;
+using Kind = RoundAction::Kind;
 
 TEST(GroupProtocol, TheFirstRankStartsAGroupRoundForAllOnce) {
   GroupProtocol p({1}, 4, 10, 0);
   EXPECT_FALSE(p.may_join());
-  EXPECT_FALSE(p.next_action());
+  EXPECT_FALSE(p.next_action({}));
   p.application_arrived(0);
-  const auto action = p.next_action();
+  const auto action = p.next_action({});
   ASSERT_TRUE(action);
-  EXPECT_EQ(action->kind, GroupAction::Kind::activate);
+  EXPECT_EQ(action->kind, Kind::activate);
   EXPECT_EQ(action->round, 0u);
-  EXPECT_FALSE(p.next_action()) << "told once";
+  EXPECT_FALSE(p.next_action({})) << "told once";
   EXPECT_TRUE(p.may_join());
 }
 
 TEST(GroupProtocol, PassesAnActivationOnOnceAndDropsThoseOfRoundsThatAreOver) {
   GroupProtocol p({1}, 4, 10, 0);
   EXPECT_TRUE(p.message_of(2, true));
-  EXPECT_EQ(p.next_action()->round, 2u) << "one of a later round starts those before it";
+  EXPECT_EQ(p.next_action({})->round, 2u) << "one of a later round starts those before it";
   EXPECT_TRUE(p.message_of(1, true));
-  EXPECT_FALSE(p.next_action());
+  EXPECT_FALSE(p.next_action({}));
   for (Round round = 0; round < 3; ++round) {
     ASSERT_TRUE(p.may_join()) << round;
     p.join();
@@ -46,7 +46,7 @@ TEST(GroupProtocol, AFullRoundWaitsForTheApplicationAndAsksNobodyIn) {
   EXPECT_TRUE(p.message_of(0, false));
   EXPECT_FALSE(p.may_join());
   p.application_arrived(0);
-  EXPECT_FALSE(p.next_action()) << "nobody starts it for others";
+  EXPECT_FALSE(p.next_action({})) << "nobody starts it for others";
   EXPECT_TRUE(p.may_join());
 }
 
@@ -68,31 +68,31 @@ TEST(GroupProtocol, TheCounterStartsWhenAQuorumHasComeOrDrainedAndSomebodyHasCom
   GroupProtocol counter({0}, 4, 10, 3);
   counter.peer_drained(3);
   counter.peer_drained(2);
-  EXPECT_FALSE(counter.next_action()) << "nobody has come";
-  counter.peer_arrived(1, 1);
-  EXPECT_FALSE(counter.next_action()) << "at another round";
-  counter.peer_arrived(1, 0);
-  EXPECT_EQ(counter.next_action()->kind, GroupAction::Kind::activate);
+  EXPECT_FALSE(counter.next_action({})) << "nobody has come";
+  counter.peer_arrived(1, 1, {});
+  EXPECT_FALSE(counter.next_action({})) << "at another round";
+  counter.peer_arrived(1, 0, {});
+  EXPECT_EQ(counter.next_action({})->kind, Kind::activate);
 
   GroupProtocol other({1}, 4, 10, 3);
   other.application_arrived(0);
-  EXPECT_EQ(other.next_action()->kind, GroupAction::Kind::arrive);
-  EXPECT_FALSE(other.next_action());
+  EXPECT_EQ(other.next_action({})->kind, Kind::arrive);
+  EXPECT_FALSE(other.next_action({}));
   EXPECT_FALSE(other.may_join());
 }
 
 TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
   GroupProtocol counter({0}, 2, 3, 0);
   counter.application_drained();
-  EXPECT_FALSE(counter.next_action());
+  EXPECT_FALSE(counter.next_action({}));
   counter.peer_drained(1);
-  EXPECT_EQ(counter.next_action()->kind, GroupAction::Kind::activate);
+  EXPECT_EQ(counter.next_action({})->kind, Kind::activate);
   counter.join();
   counter.round_completed(false);
-  EXPECT_EQ(counter.next_action()->round, 1u);
+  EXPECT_EQ(counter.next_action({})->round, 1u);
   counter.join();
   counter.round_completed(false);
-  EXPECT_FALSE(counter.next_action()) << "round 2 is full";
+  EXPECT_FALSE(counter.next_action({})) << "round 2 is full";
   counter.application_arrived(2);
   counter.join();
   counter.round_completed(true);
@@ -103,13 +103,13 @@ TEST(GroupProtocol, WhenAllHaveDrainedTheCounterFinishesTheBlock) {
 TEST(GroupProtocol, ALeaderSpeaksForEachRankOfItsBoard) {
   GroupProtocol p({2, 3}, 6, 2, 3);
   p.application_arrived(0, 1);
-  const auto arrived = p.next_action();
+  const auto arrived = p.next_action({});
   ASSERT_TRUE(arrived);
-  EXPECT_EQ(arrived->kind, GroupAction::Kind::arrive);
+  EXPECT_EQ(arrived->kind, Kind::arrive);
   EXPECT_EQ(arrived->rank, 3);
-  EXPECT_FALSE(p.next_action()) << "told once";
+  EXPECT_FALSE(p.next_action({})) << "told once";
   EXPECT_TRUE(p.message_of(0, true));
-  EXPECT_EQ(p.next_action()->kind, GroupAction::Kind::activate);
+  EXPECT_EQ(p.next_action({})->kind, Kind::activate);
   ASSERT_TRUE(p.may_join());
   p.join();
   p.round_completed(false);
@@ -128,9 +128,9 @@ TEST(GroupProtocol, ALeaderSpeaksForEachRankOfItsBoard) {
   EXPECT_TRUE(p.may_join());
 
   p.application_drained(1);
-  const auto drained = p.next_action();
+  const auto drained = p.next_action({});
   ASSERT_TRUE(drained);
-  EXPECT_EQ(drained->kind, GroupAction::Kind::drain);
+  EXPECT_EQ(drained->kind, Kind::drain);
   EXPECT_EQ(drained->rank, 3);
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "stretto/base/clock.h"
 #include "stretto/base/rank_set.h"
 #include "stretto/collective/protocol/policy.h"
+#include "stretto/collective/protocol/roll_call.h"
 
 namespace stretto {
 
@@ -21,37 +21,27 @@ namespace stretto {
 /// At all times h ≤ c ≤ s ≤ act and s ≤ h + W, with c complete(), s joined(), h handed(), act activated().
 class RoundProtocol {
  public:
-  struct Action {
-    enum class Kind {
-      activate,  ///< start `round` here and, unless it is full, tell everyone
-      arrive,    ///< tell the counter that `rank` waits at `round`
-      drain,     ///< tell the counter that `rank` has no further batches
-    };
-    Kind kind;
-    Round round = 0;
-    int rank = -1;
-  };
-
   /// For the ranks `here`, ascending, of a job of `ranks`: those at a board, or one alone.
   RoundProtocol(const std::vector<int>& here, int ranks, int max_lag, PolicyRule rule);
 
   // Events, as the owner hears of them. Each may make new actions due and change may_join().
   /// The application of a seat waits at round `round` (docs/protocol.md, rule 2).
-  void application_arrived(Round round, int seat = 0);
+  void application_arrived(Round round, int seat = 0) { roll_.seat(seat).arrived_at = round; }
   /// All applications here have been handed so many results.
-  void application_handed(Round handed);
-  void application_drained(int seat = 0);
+  void application_handed(Round handed) { handed_ = handed; }
+  void application_drained(int seat = 0) { roll_.seat(seat).drained = true; }
   /// A schedule message of `round` came. `full`: it says that the round's policy is full, so this rank joins only once
   /// its own application has come.
   /// Returns false if the round is over already: drop it.
   bool message_of(Round round, bool full = false);
   void peer_arrived(int peer, Round round, TimePoint now);
-  void peer_drained(int peer);
+  void peer_drained(int peer) { roll_.drained(peer); }
   /// Requires: joined.
   void round_completed(Round round, const RoundHeader& header);
 
-  /// The next thing to be done, if any. `may_start` false: not to start the open round.
-  std::optional<Action> next_action(TimePoint now, bool may_start = true);
+  /// The next thing to be done, if any; a full round is started here alone. `may_start` false: not to start the open
+  /// round.
+  std::optional<RoundAction> next_action(TimePoint now, bool may_start = true);
   /// Latest time of the next next_action().
   TimePoint act_by() const { return act_by_; }
 
@@ -66,10 +56,9 @@ class RoundProtocol {
   /// Joins round joined().
   void join() { ++joined_; }
   /// Whether the application of seat 0 waits at round `round`.
-  bool has_arrived_at(Round round) const { return seats_[0].arrived_at == round; }
-  bool drained() const { return seats_[0].drained; }
-  /// Whether `peer` may have drained, as far as this rank knows: the counter has been told of each that has.
-  bool may_have_drained(int peer) const { return !is_counter() || drained_peers_.contains(peer); }
+  bool has_arrived_at(Round round) const { return roll_.seats()[0].arrived_at == round; }
+  bool drained() const { return roll_.seats()[0].drained; }
+  bool may_have_drained(int peer) const { return roll_.may_have_drained(peer); }
 
   Round handed() const { return handed_; }
   Round complete() const { return rule_.next_round(); }
@@ -81,33 +70,13 @@ class RoundProtocol {
   const Policy& policy() const { return rule_.current(); }
   std::uint64_t batches_applied() const { return rule_.batches(); }
 
-  /// The rank whose engine counts arrivals.
-  static constexpr int counter() { return 0; }
+  static constexpr int counter() { return RollCall::counter(); }
   /// The ranks that have not come to the open round, as the counter sees it. Requires: this rank is the counter.
   RankSet missing() const;
 
  private:
-  struct Seat {
-    int rank = 0;
-    bool drained = false;
-    bool drain_told = false;
-    std::optional<Round> arrived_at = std::nullopt;
-    std::optional<Round> told_of = std::nullopt;  // the round whose arrival has been acted on
-    bool has_come(Round round) const { return drained || arrived_at == round; }
-  };
-  struct Arrivals {
-    Round round = 0;
-    RankSet ranks;
-    std::vector<TimePoint> times;  // in order of arrival
-  };
-
-  bool is_counter() const { return seats_[0].rank == counter(); }
-  Arrivals& arrivals_at(Round round);
-  void note_arrival(int peer, Round round, TimePoint now);
   TimePoint may_start_open() const;
-  Action activate_open();
-  std::optional<Action> tell_of_drains();
-  std::optional<Action> tell_of_arrivals(TimePoint now);
+  RoundAction activate_open();
   bool within_lag() const;
   bool all_have_come() const;
 
@@ -119,14 +88,10 @@ class RoundProtocol {
   Round joined_ = 0;
   Round activated_ = 0;
   bool stopped_ = false;
-  std::vector<Seat> seats_;
+  RollCall roll_;
   std::optional<Round> full_ahead_;  // the newest round that a message has said to be full
   TimePoint act_by_ = TimePoint::never();
-
-  // The counter's.
-  std::deque<Arrivals> arrivals_;  // of rounds not completed here
-  RankSet drained_peers_;
-  LearnedPatience learned_patience_;
+  LearnedPatience learned_patience_;  // the counter's
 };
 
 }  // namespace stretto

@@ -6,7 +6,7 @@ namespace stretto {
 namespace {
 
 using namespace std::chrono_literals;
-using Kind = RoundProtocol::Action::Kind;
+using Kind = RoundAction::Kind;
 
 RoundProtocol protocol(int rank, int ranks, Policy policy, int max_lag = 4) {
   return RoundProtocol({rank}, ranks, max_lag, PolicyRule(policy, ranks, 1));

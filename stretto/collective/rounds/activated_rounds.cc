@@ -17,27 +17,15 @@ ActivatedRounds::ActivatedRounds(Engine& engine, RoundProtocol protocol, MakeSch
     : engine_(engine), make_(std::move(make)), protocol_(std::move(protocol)) {}
 
 void ActivatedRounds::act(TimePoint now, PartialObserver* observer, bool may_start) {
-  using Kind = RoundProtocol::Action::Kind;
   while (const auto action = protocol_.next_action(now, may_start)) {
-    if (action->kind != Kind::activate) {
-      const auto channel = action->kind == Kind::arrive ? kArrive : kDrain;
-      engine_.send_control(id_, RoundProtocol::counter(), channel, action->round,
-                           static_cast<std::uint64_t>(action->rank), {});
+    if (action->kind != RoundAction::Kind::activate) {
+      tell_counter(engine_, id_, *action);
       continue;
     }
     if (observer != nullptr && engine_.rank() == RoundProtocol::counter() && !protocol_.full(action->round)) {
       observer->started(action->round, engine_.size() - protocol_.missing().count());
     }
     open_activated(protocol_.policy().encode());
-  }
-}
-
-bool ActivatedRounds::control(const Envelope& envelope) {
-  const auto rank = static_cast<int>(envelope.note);
-  switch (envelope.channel) {
-    case kArrive: protocol_.peer_arrived(rank, envelope.round, engine_.clock().now()); return true;
-    case kDrain: protocol_.peer_drained(rank); return true;
-    default: return false;
   }
 }
 

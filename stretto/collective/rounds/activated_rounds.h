@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stretto/collective/protocol/protocol.h"
+#include "stretto/collective/rounds/counter_words.h"
 #include "stretto/collective/rounds/partial_observer.h"
 #include "stretto/collective/schedules/round_schedules.h"
 #include "stretto/engine/engine.h"
@@ -17,9 +18,6 @@ class ActivatedRounds {
  public:
   /// Makes the schedule of rounds that are activated in this way (partial_allreduce_schedule()).
   using MakeSchedule = std::function<Schedule(const Activation&)>;
-
-  /// Its control messages, to the counter: a rank has arrived at a round, or drained.
-  enum Control : std::uint16_t { kArrive = kControlChannel, kDrain, kControlEnd };
 
   ActivatedRounds(Engine& engine, RoundProtocol protocol, MakeSchedule make);
   /// Requires: before any other call but protocol().
@@ -34,7 +32,7 @@ class ActivatedRounds {
   /// RoundOwner::admit(), for a job that has not failed.
   bool admit(Round round, const Envelope& envelope);
   /// Returns false for a message of another kind.
-  bool control(const Envelope& envelope);
+  bool control(const Envelope& envelope) { return hear_counter_word(protocol_, envelope, engine_.clock().now()); }
 
   /// The join operation of a round has fired: in order.
   void may_be_joined(Round round);

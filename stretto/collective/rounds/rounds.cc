@@ -47,8 +47,7 @@ PolicyRule rule_of(const PartialOptions& options, int ranks) {
 }
 
 Rounds::Rounds(Engine& engine, std::vector<BucketSpec> buckets, const PartialOptions& options, const std::string& how)
-    : RoundsBase(engine, buckets, words_for(buckets, options, how) + items_of(buckets, options),
-                 ActivatedRounds::kControlEnd),
+    : RoundsBase(engine, buckets, words_for(buckets, options, how) + items_of(buckets, options), kAfterCounterWords),
       options_(options) {}
 
 std::string Rounds::who_is_missing(Driver& driver, Duration timeout) {

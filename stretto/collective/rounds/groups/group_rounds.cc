@@ -94,7 +94,7 @@ void GroupRounds::freed() {
 
 // ---- events at the application and at the peers ----
 
-bool GroupRounds::poll(TimePoint) {
+bool GroupRounds::poll(TimePoint now) {
   if (!poll_requests()) return false;
   if (drained_.load(std::memory_order_acquire)) protocol_.application_drained();
   if (const Round arrived = arrived_.load(std::memory_order_acquire); arrived != 0) {
@@ -102,18 +102,17 @@ bool GroupRounds::poll(TimePoint) {
   }
   protocol_.application_jumped(jumped_.load(std::memory_order_relaxed));
   protocol_.application_took(took_.load(std::memory_order_acquire));
-  act();
+  act(now);
   join_what_may_be();
   return false;  // joining starts operations, which the engine counts by itself
 }
 
-void GroupRounds::act() {
-  using Kind = GroupProtocol::Action::Kind;
-  while (const auto action = protocol_.next_action()) {
-    switch (action->kind) {
-      case Kind::activate: activate_neighbours(action->round); break;
-      case Kind::arrive: engine_.send_control(id_, GroupProtocol::counter(), kArrive, action->round, 0, {}); break;
-      case Kind::drain: engine_.send_control(id_, GroupProtocol::counter(), kDrain, 0, 0, {}); break;
+void GroupRounds::act(TimePoint now) {
+  while (const auto action = protocol_.next_action(now)) {
+    if (action->kind == RoundAction::Kind::activate) {
+      activate_neighbours(action->round);
+    } else {
+      tell_counter(engine_, id_, *action);
     }
   }
 }
@@ -138,12 +137,11 @@ bool GroupRounds::admit(Round round, const Envelope&) {
 }
 
 bool GroupRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
-  switch (envelope.channel) {
-    case kActivate: protocol_.message_of(envelope.round, true); return true;
-    case kArrive: protocol_.peer_arrived(peer, envelope.round); return true;
-    case kDrain: protocol_.peer_drained(peer); return true;
-    default: return StandingRounds::hear(peer, envelope, head);
+  if (envelope.channel != kActivate) {
+    return hear_counter_word(protocol_, envelope, engine_.clock().now()) || StandingRounds::hear(peer, envelope, head);
   }
+  protocol_.message_of(envelope.round, true);
+  return true;
 }
 
 // ---- a round ----

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stretto/collective/protocol/group_protocol.h"
+#include "stretto/collective/rounds/counter_words.h"
 #include "stretto/collective/rounds/groups/standing_models.h"
 #include "stretto/collective/rounds/groups/standing_rounds.h"
 #include "stretto/collective/rounds/round_plans.h"
@@ -41,7 +42,7 @@ class GroupRounds final : public StandingRounds {
   std::uint64_t bytes_per_set() const override { return models_.bytes_per_set(); }
 
  private:
-  enum Control : std::uint16_t { kActivate = kControlChannel, kArrive, kDrain, kQuery };
+  enum Control : std::uint16_t { kActivate = kAfterCounterWords, kQuery };
 
   struct Flight {
     Round round = 0;
@@ -61,7 +62,7 @@ class GroupRounds final : public StandingRounds {
 
   void freed();
 
-  void act();
+  void act(TimePoint now);
   void activate_neighbours(Round round);
   void join_what_may_be();
   bool join();

@@ -60,9 +60,9 @@ bool SpanningRounds::may_have_ended(int peer) const {
   return its && drained();
 }
 
-bool SpanningRounds::poll(TimePoint) {
+bool SpanningRounds::poll(TimePoint now) {
   if (!poll_requests()) return false;
-  const bool more = protocol_ != nullptr && lead();
+  const bool more = protocol_ != nullptr && lead(now);
   Sleepers& sleepers = memory_.words().sleepers;
   if (newest() >= waits_at() && (!drained() || stopped()) && !unsettled()) {
     if (sleepers.contains(seating_.seat())) sleepers.leave(seating_.seat());
@@ -78,9 +78,9 @@ bool SpanningRounds::poll(TimePoint) {
 // ---- the leader ----
 
 /// Returns whether there is more to do at the board.
-bool SpanningRounds::lead() {
+bool SpanningRounds::lead(TimePoint now) {
   listen();
-  act();
+  act(now);
   if (!parts_.busy() && may_begin()) begin();
   if (!parts_.busy()) return false;
   parts_.step();
@@ -97,34 +97,25 @@ void SpanningRounds::listen() {
   }
 }
 
-void SpanningRounds::act() {
-  using Kind = GroupProtocol::Action::Kind;
-  const auto tell_counter = [this](Control what, const GroupProtocol::Action& action) {
-    engine_.send_control(id_, GroupProtocol::counter(), what, action.round, static_cast<std::uint64_t>(action.rank),
-                         {});
-  };
-  while (const auto action = protocol_->next_action()) {
-    switch (action->kind) {
-      case Kind::activate:
-        for (const int board : activation_neighbours(seating_.board(), seating_.boards(), options_.quorum)) {
-          engine_.send_control(id_, seating_.leader_of(board), kActivate, action->round, 0, {});
-        }
-        break;
-      case Kind::arrive: tell_counter(kArrive, *action); break;
-      case Kind::drain: tell_counter(kDrain, *action); break;
+void SpanningRounds::act(TimePoint now) {
+  while (const auto action = protocol_->next_action(now)) {
+    if (action->kind != RoundAction::Kind::activate) {
+      tell_counter(engine_, id_, *action);
+      continue;
+    }
+    for (const int board : activation_neighbours(seating_.board(), seating_.boards(), options_.quorum)) {
+      engine_.send_control(id_, seating_.leader_of(board), kActivate, action->round, 0, {});
     }
   }
 }
 
 bool SpanningRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte> head) {
   if (protocol_ == nullptr) return SeatedRounds::hear(peer, envelope, head);
-  const auto rank = static_cast<int>(envelope.note);
-  switch (envelope.channel) {
-    case kActivate: protocol_->message_of(envelope.round, true); return true;
-    case kArrive: protocol_->peer_arrived(rank, envelope.round); return true;
-    case kDrain: protocol_->peer_drained(rank); return true;
-    default: return SeatedRounds::hear(peer, envelope, head);
+  if (envelope.channel != kActivate) {
+    return hear_counter_word(*protocol_, envelope, engine_.clock().now()) || SeatedRounds::hear(peer, envelope, head);
   }
+  protocol_->message_of(envelope.round, true);
+  return true;
 }
 
 bool SpanningRounds::admit(Round number, const Envelope&) {

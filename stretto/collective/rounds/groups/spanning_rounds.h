@@ -8,6 +8,7 @@
 
 #include "stretto/board/groups/group_parts.h"
 #include "stretto/collective/protocol/group_protocol.h"
+#include "stretto/collective/rounds/counter_words.h"
 #include "stretto/collective/rounds/groups/group_board_rounds.h"
 #include "stretto/collective/rounds/round_plans.h"
 
@@ -34,7 +35,7 @@ class SpanningRounds final : public SeatedRounds {
   ProtocolState state() const override;
 
  private:
-  enum Control : std::uint16_t { kActivate = kControlChannel, kArrive, kDrain, kQuery };
+  enum Control : std::uint16_t { kActivate = kAfterCounterWords, kQuery };
 
   /// The part of a group that spans boards, while the schedule between them is under way.
   struct Flight {
@@ -49,13 +50,13 @@ class SpanningRounds final : public SeatedRounds {
   void retired(Round number) override;
   bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   bool may_have_ended(int peer) const override;
-  bool poll(TimePoint) override;
+  bool poll(TimePoint now) override;
 
   void stands_now() override { seating_.ring(engine_.host(), 0); }
 
-  bool lead();
+  bool lead(TimePoint now);
   void listen();
-  void act();
+  void act(TimePoint now);
   bool may_begin() const;
   void begin();
   std::vector<GroupPart> parts_of(Round round) const;
