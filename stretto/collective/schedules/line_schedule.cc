@@ -1,0 +1,73 @@
+#include "stretto/collective/schedules/line_schedule.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/schedule/builder.h"
+
+namespace stretto {
+
+Slice slice_of(BufferId buffer, std::uint64_t count, int slice, int nodes) {
+  const auto of = static_cast<std::uint64_t>(nodes), number = static_cast<std::uint64_t>(slice);
+  const std::uint64_t longer = count % of;  // the first so many slices have an element more
+  return {buffer, number * (count / of) + std::min(number, longer), count / of + (number < longer ? 1 : 0)};
+}
+
+Schedule line_round_schedule(int rank, std::span<const int> members, int ranks, std::span<const BucketSpec> buckets) {
+  const int nodes = static_cast<int>(members.size());
+  const int me = static_cast<int>(std::ranges::find(members, rank) - members.begin());
+  ScheduleBuilder b("line", me, nodes);
+  const LineBuffers buffers(buckets.size(), nodes);
+  const auto part = [&](std::size_t bucket, int slice) {
+    return slice_of(buffers.model(bucket), buckets[bucket].count, slice, nodes);
+  };
+  for (std::size_t i = 0; i < buckets.size(); ++i) b.buffer(text("model.", i), buckets[i].type, buckets[i].count);
+  for (int slice = 0; slice < nodes; ++slice) {
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      b.buffer(text("mean.", slice, '.', i), buckets[i].type, part(i, slice).count);
+    }
+  }
+  for (int node = 0; node < nodes; ++node) {
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      b.scratch(text("from.", node, '.', i), buckets[i].type, part(i, me).count);
+    }
+  }
+
+  // The channel of a bucket's contributions, and behind those of all buckets that of its means.
+  const auto channel = [&](std::size_t bucket, bool mean) {
+    return static_cast<int>(bucket + (mean ? buckets.size() : 0));
+  };
+  const auto with_header = [&](OpId op, std::size_t bucket) {
+    if (bucket == 0) b.with_header(op);
+    return op;
+  };
+  // Each begins with the one behind it, so that nobody is the first of all.
+  const auto peer = [&](int distance) { return (me + distance) % nodes; };
+
+  for (int distance = 1; distance < nodes; ++distance) {
+    std::vector<OpId> parts;
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      with_header(b.send(peer(distance), channel(i, false), part(i, peer(distance)), {}), i);
+      const Slice into = b.whole(buffers.from(peer(distance), i));
+      parts.push_back(with_header(b.recv(peer(distance), channel(i, false), into, {}), i));
+    }
+    b.call(LineHook{LineHook::Kind::contribution, peer(distance)}.encode(), parts);
+  }
+  const OpId average = b.nop({});
+  b.external(average).label(average, "average");
+  for (int distance = 1; distance < nodes; ++distance) {
+    std::vector<OpId> parts;
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      with_header(b.send(peer(distance), channel(i, true), b.whole(buffers.mean_of(me, i)), {average}), i);
+      const Slice into = b.whole(buffers.mean_of(peer(distance), i));
+      parts.push_back(with_header(b.recv(peer(distance), channel(i, true), into, {}), i));
+    }
+    b.call(LineHook{LineHook::Kind::mean, peer(distance)}.encode(), parts);
+  }
+  const OpId complete = b.nop({});
+  b.external(complete).label(complete, "complete");
+  return b.build(complete).among(members, ranks);
+}
+
+}  // namespace stretto
