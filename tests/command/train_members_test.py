@@ -1,11 +1,11 @@
 """`stretto train --ranks MIN:MAX` with processes that take the places of lost ones, and others that come and leave."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
 import tempfile
-import time
 
 from join_test import Job
 from members_test import LOOP, WATCHDOG, Traces, run
@@ -13,9 +13,8 @@ from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
 
 import kills  # isort: skip
 
-# Longer than other ranks take to come.
 QUICK = ["--pace", "100us", "--imbalance", "lognormal:mean=2ms,cv=0.5"]
-STEPS = 3000
+STEPS = 300  # of ten milliseconds
 
 
 def members_of(launcher):
@@ -50,6 +49,15 @@ class TrainJob(Job):
     def wait_for_batches(self, number):
         wait_until(lambda: self.batches(number) > 0 or self.process.poll() is not None)
 
+    @contextlib.contextmanager
+    def until_there_are(self, *spares):
+        """Member 0 stands still, for which the others wait, until these have come."""
+        first = members_of(self.process)[0]
+        os.kill(first, signal.SIGSTOP)
+        yield
+        wait_until(lambda: self.look()["spares"] == list(spares))
+        os.kill(first, signal.SIGCONT)
+
 
 class Training(ProgramTest):
     def assert_is_one_run(self, folder, batches, numbers, lost=()):
@@ -72,10 +80,11 @@ class Training(ProgramTest):
         for algorithm in "sync", "eager-quorum", "wagma-quorum":
             with self.subTest(algorithm=algorithm), tempfile.TemporaryDirectory() as folder, \
                     TrainJob(folder, "2:3", "--algorithm", algorithm, "--restarts", "1", "--steps", str(STEPS),
-                             "--lr-schedule", "decay:2@1000@2000") as job:
+                             "--lr-schedule", "decay:2@100@200") as job:
                 for number in range(3):
                     job.wait_for_batches(number)
-                os.kill(members_of(job.process)[1], signal.SIGKILL)
+                with job.until_there_are(3):
+                    os.kill(members_of(job.process)[1], signal.SIGKILL)
                 status, printed = job.end()
                 self.assertEqual(status, 0, job.said())
                 self.assertIn("rank 1 is lost: killed by SIGKILL; another process takes its place, as member 3\n", job.said())
@@ -89,13 +98,8 @@ class Training(ProgramTest):
             with self.subTest(algorithm=algorithm), tempfile.TemporaryDirectory() as folder, \
                     TrainJob(folder, "1:4", "--algorithm", algorithm, "--here", "2", "--steps", str(STEPS)) as job:
                 job.wait_for_batches(0)
-                first = members_of(job.process)[0]
-                os.kill(first, signal.SIGSTOP)  # the job waits while others are started
-                join = job.start_join("--here", "2")
-                end = time.monotonic() + WATCHDOG
-                while job.look()["spares"] != [2, 3]:
-                    self.assertLess(time.monotonic(), end)
-                os.kill(first, signal.SIGCONT)
+                with job.until_there_are(2, 3):
+                    join = job.start_join("--here", "2")
                 for number in 2, 3:
                     job.wait_for_batches(number)
                 os.kill(members_of(join)[3], signal.SIGTERM)
@@ -122,10 +126,11 @@ class Training(ProgramTest):
     def test_a_checkpoint_counts_those_that_have_come(self):
         with tempfile.TemporaryDirectory() as folder:
             with TrainJob(folder, "1:2", "--algorithm", "sync", "--restarts", "1", "--steps", str(STEPS),
-                          "--checkpoint-every", "500") as job:
+                          "--checkpoint-every", "100") as job:
                 for number in range(2):
                     job.wait_for_batches(number)
-                os.kill(members_of(job.process)[1], signal.SIGKILL)
+                with job.until_there_are(2):
+                    os.kill(members_of(job.process)[1], signal.SIGKILL)
                 job.wait_for_batches(2)
                 status, _ = job.end()
                 self.assertEqual(status, 0, job.said())

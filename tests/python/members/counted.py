@@ -86,7 +86,7 @@ def main() -> None:
                 elif sent:
                     os.kill(os.getpid(), int(sent))
                 come = 1 + max(number for world in worlds for number in world[2]) if worlds else 0
-                time.sleep(0.002 if come >= members else 0.05)
+                time.sleep(0.002 if come >= members else 0.1)  # an import takes seconds
                 optimizer.step(batches=accumulated)
                 assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())  # its memory is there
                 scheduler.step()

@@ -18,8 +18,9 @@ import stretto
 from test_members import COUNTED, LONG, WATCHDOG, assert_counted_once
 
 STRETTO = [sys.executable, "-m", "stretto"]
+SCRIPT = pathlib.Path(stretto.__file__).parent / "bin" / "stretto"  # what that becomes
 CHURN = pathlib.Path(__file__).parents[2] / "members" / "churn.py"
-EPOCHS = 60
+EPOCHS = 20
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -75,7 +76,7 @@ def lines_of(ranks: list[subprocess.Popen[str]]) -> subprocess.CompletedProcess[
 
 def members_at(address: str, tmp_path: pathlib.Path) -> list[int]:
     environment = {**os.environ, "STRETTO_TOKEN": f"of {tmp_path}"}
-    told = subprocess.run([*STRETTO, "members", address, "--json"], env=environment, capture_output=True, text=True)
+    told = subprocess.run([SCRIPT, "members", address, "--json"], env=environment, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     return [member["member"] for member in json.loads(told.stdout)["members"]]
 
@@ -125,9 +126,8 @@ def test_the_first_is_lost_before_the_others_have_its_weights(
 def test_churn(seed: int, algorithm: str) -> None:
     changes, seconds, rate = (30, 600, 300) if LONG else (6, 20, 400)
     program = [sys.executable, str(pathlib.Path(__file__).parent / "churned.py")]
-    script = pathlib.Path(stretto.__file__).parent / "bin" / "stretto"
     options = ["--changes", str(changes), "--seconds", str(seconds), "--seed", str(seed), "--algorithm", algorithm]
     result = subprocess.run(
-        [sys.executable, CHURN, script, *options, "--rate", str(rate), "--", *program], capture_output=True, text=True
+        [sys.executable, CHURN, SCRIPT, *options, "--rate", str(rate), "--", *program], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
