@@ -75,6 +75,14 @@ MembersCost members_cost(const RunSummary& run, double step);
 /// faster than restarts.
 Judgement judge_churn(const Experiment& finished);
 
+/// `stretto reproduce churn-learning`: `vowels` by an algorithm of each kind that goes on where members change, in
+/// virtual time. The groups are pairs: an algorithm whose members stay, then the same whose members come and go.
+std::vector<Experiment> churn_learning_experiments(const ReproduceCommand& command);
+
+/// The test accuracy after as many batches. Holds where the median of the runs whose members change is no lower than
+/// the lowest of those whose members stay.
+Judgement judge_churn_learning(const Experiment& finished);
+
 /// `stretto reproduce wagma-live`: `vowels` and `plaid`, whose sequences differ in length, by averaging in groups and
 /// by what it is compared with, in real time.
 std::vector<Experiment> wagma_live_experiments(const ReproduceCommand& command);

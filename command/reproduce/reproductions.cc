@@ -149,6 +149,13 @@ const std::vector<Reproduction>& table() {
        "digits",
        {.ranks = 64, .steps = 1800, .pace = 1s},
        churn_experiments},
+      {"churn-learning",
+       "Whether members that come and go change what is learned.",
+       "An LSTM on utterances of different length, in virtual time: the accuracy that four algorithms come to where "
+       "members are lost, leave and come, beside that of runs of as many batches whose members stay.",
+       "vowels",
+       {.repeats = 5, .epochs = 40, .pace = 10ms},
+       churn_learning_experiments},
       {"wagma-throughput",
        "Averaging in groups beside what it is compared with, two ranks late: WAGMA-SGD, Fig. 4.",
        "ResNet-50's parameters on 64 ranks, of which each step two are late by half a step (WAGMA-SGD, arXiv "
