@@ -69,9 +69,9 @@ class Job:
     """The loop of members, with `here` of them on h1; others come by join()."""
 
     def __init__(self, hosts: Hosts, ranks: str, here: int, algorithm: str, batches: int, *options: str,
-                 step: str = "1ms") -> None:
+                 step: str = "1ms", more: tuple[str, ...] = ()) -> None:
         self.hosts, self.batches = hosts, batches
-        program = ("--", LOOP, algorithm, str(batches), "account", step)
+        program = ("--", LOOP, algorithm, str(batches), "account", step, *more)
         self.launchers: list[Launcher] = []
         self.start(1, "run", "--ranks", ranks, "--here", str(here), "--listen", "29400", *options, *program)
         self.wait(lambda: f"others come by: stretto join {ADDRESS}\n" in self.launchers[0].said, "it listens")
@@ -131,10 +131,10 @@ class Job:
 
 
 class OnHosts(unittest.TestCase):
-    def begin(self, hosts: Hosts, number: int, room: int = 0, batches: int = 12_000) -> Job:
+    def begin(self, hosts: Hosts, number: int, room: int = 0, batches: int = 12_000, *more: str) -> Job:
         """Members 0 and 1 on h1, 2 and 3 on h2, and so on, and room for those of more hosts."""
         options = ("--liveness", f"{LIVENESS}s")
-        job = Job(hosts, f"2:{EACH * (number + room)}", EACH, "eager-quorum", batches, *options, step="10ms")
+        job = Job(hosts, f"2:{EACH * (number + room)}", EACH, "eager-quorum", batches, *options, step="10ms", more=more)
         there = {0: "h1", 1: "h1"}
         for host in range(2, number + 1):
             job.join(host, EACH)
@@ -210,7 +210,7 @@ class Members(OnHosts):
 
     def test_a_host_is_sent_away_by_its_name(self) -> None:
         with Hosts(2) as hosts:
-            job = self.begin(hosts, 2, batches=3000)
+            job = self.begin(hosts, 2, batches=2000)
             left = job.call("leave", "h2")
             self.assertEqual(sorted(left.stdout.splitlines()), ["member 2 has left", "member 3 has left"], left.stderr)
             self.assertEqual(job.members(), {0: "h1", 1: "h1"})
@@ -226,8 +226,9 @@ class Members(OnHosts):
         """While they are in one world; where one comes that does not reach the other; and where that is the first of all."""
         for fault in ("cut", "cut before it comes", "cut from the first"):
             with self.subTest(fault=fault), Hosts(3) as hosts:
-                batches = 6000 if fault == "cut from the first" else 9000
-                job = self.begin(hosts, 3, 0, batches) if fault == "cut" else self.begin(hosts, 2, 1, batches)
+                batches = 3000 if fault == "cut from the first" else 6000
+                # A sum passes h1: without full rounds, in which they meet, h2 and h3 miss each other at the end alone.
+                job = self.begin(hosts, *((3, 0) if fault == "cut" else (2, 1)), batches, "full")
                 if fault == "cut from the first":
                     self.assertEqual(job.call("leave", "h1").returncode, 0, job.all_said())
                 begin = time.monotonic()
@@ -239,8 +240,7 @@ class Members(OnHosts):
                 stay = {2: "h2", 3: "h2"} | ({} if fault == "cut from the first" else {0: "h1", 1: "h1"})
                 job.wait_for(stay)
                 print(f"{fault}: the others go on after {time.monotonic() - begin:.1f} s", flush=True)
-                # 0: the others have come to the end meanwhile.
-                self.assertIn(job.launchers[-1].end(), (0, 1, 128 + signal.SIGKILL), job.all_said())
+                self.assertIn(job.launchers[-1].end(), (1, 128 + signal.SIGKILL), job.all_said())
                 hosts.mend(2, 3)
                 job.join(3, EACH)
                 job.wait(lambda: sorted(job.members().values()) == sorted([*stay.values(), "h3", "h3"]), "it is back")
@@ -248,7 +248,7 @@ class Members(OnHosts):
 
     def test_a_short_cut_between_two_hosts_costs_nothing(self) -> None:
         with Hosts(3) as hosts:
-            job = self.begin(hosts, 3, batches=8000)
+            job = self.begin(hosts, 3, 0, 5000, "full")
             there, epoch = job.members(), job.look()["epoch"]
             hosts.cut(2, 3)
             time.sleep(0.75 * LIVENESS)
@@ -260,7 +260,7 @@ class Members(OnHosts):
     def test_connections_to_the_master_are_reset(self) -> None:
         """As by what translates addresses, and has forgotten them."""
         with Hosts(2) as hosts:
-            job = self.begin(hosts, 2, batches=4000)
+            job = self.begin(hosts, 2, batches=3000)
             there, epoch = job.members(), job.look()["epoch"]
             for _ in range(5):
                 cut = hosts.call("exec", "2", "ss", "-K", "dst", "10.77.0.1", "dport", "=", "29400")

@@ -116,7 +116,8 @@ def test_full_rounds_in_between(tmp_path: pathlib.Path) -> None:
 def test_a_program_with_an_action_of_its_own_for_sigterm(tmp_path: pathlib.Path) -> None:
     own = "signal.signal(signal.SIGTERM, lambda *_: (print('told', file=sys.stderr), stretto.leave()))"
     tells = "if number == 1 and step == 5: os.kill(os.getpid(), signal.SIGTERM)"
-    result = train(tmp_path, "1:3", before=own, step=tells)
+    slow = "time.sleep(0.05)\n    "  # a rank that leaves waits for a round: the others have not come to the end by then
+    result = train(tmp_path, "1:3", before=own, step=slow + tells)
     assert finished(result) == [0, 2]
     assert result.stderr.count("told\n") == 1
     assert "rank 1 has left" in result.stderr
