@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from hosts import Hosts, Process, ends  # noqa: E402
-from hosts_test import PACKAGE, PROGRAM, PYTHON, SLOW_ON_H2, start_rank  # noqa: E402 (takes the words before)
+from hosts_test import PACKAGE, PROGRAM, PYTHON, start_rank  # noqa: E402 (takes the words before)
 
 OUT = "/tmp/run"
 PLACES = (1, 2, 1, 2)
@@ -22,6 +22,20 @@ STEPS = 500  # the files of a host are more than one piece of a message
 TRAIN = (PROGRAM, "train", "hyperplane", "--algorithm", "sync", "--data", "partitioned")
 # Of a record, the same wherever ranks are: no times, and no messages, since a host has a board.
 FIELDS = ("step", "rank", "round", "base", "batch", "epoch", "samples", "units", "loss", "rounds_applied")
+
+# Trains, and sleeps in each step on h2.
+SLOW_ON_H2 = """
+import socket, time, torch, stretto
+model = torch.nn.Linear(10, 2)
+optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), model, "sync")
+for _ in range(20):
+    time.sleep(0.05 if socket.gethostname() == "h2" else 0)
+    optimizer.zero_grad()
+    model(torch.randn(8, 10)).sum().backward()
+    optimizer.step()
+optimizer.finish()
+print(optimizer.report())
+"""
 
 
 def start(hosts: Hosts, places: tuple[int, ...], *options: str, steps: int = STEPS) -> list[Process]:
@@ -124,10 +138,14 @@ class FilesOfHosts(unittest.TestCase):
             self.assert_has_each_step_once(hosts, STEPS + 100)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
-    def test_the_records_of_a_loop_come_to_rank_0(self) -> None:
+    def test_the_records_of_a_loop_come_to_rank_0_and_its_report_names_the_slow_host(self) -> None:
         with Hosts(2) as hosts:
             command = ("env", f"STRETTO_OUT={OUT}", PYTHON, "-c", SLOW_ON_H2)
-            self.assert_ended([start_rank(hosts, host, rank, 4, *command) for rank, host in enumerate(PLACES)])
+            ranks = [start_rank(hosts, host, rank, 4, *command) for rank, host in enumerate(PLACES)]
+            for _, report, _ in self.assert_ended(ranks):
+                self.assertRegex(report, r"\n3 \(h2\) ")
+                costs = r"because of rank [13] \(h2\), .* Of the hosts h2 has cost the others most: "
+                self.assertRegex(" ".join(report.split()), costs)
             folder = f"{OUT}/optimizer-0"
             names = [f"records-{rank}.jsonl" for rank in range(4)]
             self.assertEqual(names_in(hosts, 1, folder), [*names, "report.json"])

@@ -24,7 +24,8 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 MEETING = "10.77.0.1:4711"
 LIVENESS = 3  # seconds
 YEAR = 365 * 24 * 3600  # seconds
-STRANGERS = 10_000 if os.environ.get("STRETTO_LONG_TESTS") else 1000  # of each kind
+LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
+STRANGERS = 10_000 if LONG else 1000  # of each kind
 
 
 def start_rank(hosts: Hosts, host: int, rank: int, ranks: int, *command: str, meeting: str = MEETING) -> Process:
@@ -77,21 +78,7 @@ for stranger in [socket.create_connection(door) for _ in range(number)]:
 """
 
 
-# Trains, and sleeps in each step on h2.
-SLOW_ON_H2 = """
-import socket, time, torch, stretto
-model = torch.nn.Linear(10, 2)
-optimizer = stretto.Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), model, "sync")
-for _ in range(20):
-    time.sleep(0.05 if socket.gethostname() == "h2" else 0)
-    optimizer.zero_grad()
-    model(torch.randn(8, 10)).sum().backward()
-    optimizer.step()
-optimizer.finish()
-print(optimizer.report())
-"""
-
-
+ALGORITHMS = ("sync", "eager-solo", "eager-quorum --rounds per-bucket", "local", "diloco")
 # The host of each rank, from 1.
 PLACES = {
     "two of one": (1, 2),
@@ -118,7 +105,9 @@ class OnSeveralHosts(unittest.TestCase):
     def test_every_batch_is_applied_once_whatever_the_algorithm(self) -> None:
         for name, places in PLACES.items():
             with Hosts(max(places)) as hosts:
-                for algorithm in ("sync", "eager-solo", "eager-quorum --rounds per-bucket", "local", "diloco"):
+                # A start of each rank takes most of the time: all of them where hosts are unequal.
+                some = ALGORITHMS if LONG or len(places) > 4 else ALGORITHMS[1:3]
+                for algorithm in some:
                     command = (PROGRAM, "train", "hyperplane", "--epochs", "2", "--algorithm", *algorithm.split())
                     ranks = [start_rank(hosts, host, i, len(places), *command) for i, host in enumerate(places)]
                     (status, out, said), *others = ends(ranks)
@@ -255,16 +244,6 @@ class OnSeveralHosts(unittest.TestCase):
                 # Two ranks may write to one agent's output between a line and its end.
                 said = re.findall(r"rank \d of \d: \d+ batches", "".join(out for _, out, _ in ended))
                 self.assertEqual(sorted(said), [f"rank {rank} of 4: 400 batches" for rank in range(4)])
-
-    @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
-    def test_a_report_in_python_names_the_slow_host(self) -> None:
-        with Hosts(2) as hosts:
-            ranks = [start_rank(hosts, 1 + i % 2, i, 4, PYTHON, "-c", SLOW_ON_H2) for i in range(4)]
-            for status, out, said in ends(ranks):
-                self.assertEqual(status, 0, said)
-                self.assertRegex(out, r"\n3 \(h2\) ")
-                costs = r"because of rank [13] \(h2\), .* Of the hosts h2 has cost the others most: "
-                self.assertRegex(" ".join(out.split()), costs)
 
     @unittest.skipUnless(pathlib.Path(PYTHON).exists() and pathlib.Path(PACKAGE).exists(), "no Python package is there")
     def test_a_rank_knows_its_place_on_its_host(self) -> None:
