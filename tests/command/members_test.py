@@ -301,14 +301,14 @@ class Leaving(ProgramTest):
     def test_one_that_is_told_from_outside(self):
         for rank in 0, 1, 2:
             with self.subTest(rank=rank):
-                job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--restarts", "3", "--", LOOP, "sync", "3000"],
+                job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--restarts", "3", "--", LOOP, "sync", "1500"],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 1 for rank in ranks_of(job)))
                 os.kill(ranks_of(job)[rank], signal.SIGTERM)
                 printed, said = job.communicate(timeout=WATCHDOG)
                 self.assertEqual(job.returncode, 0, said)
                 self.assertRegex(said, r"\Astretto run: rank \d has left\n\Z")  # and none takes its place
-                self.assertEqual(printed.count("applied 3000"), 2)
+                self.assertEqual(printed.count("applied 1500"), 2)
 
     def test_the_others_go_on(self):
         for algorithm in "sync", "eager-quorum", "eager-solo", "eager-majority", "eager-deadline:2,1ms":
