@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
       .table = {train_command(train), run_command(), join_command(), members_command(), leave_command(),
                 compare_command(train), reproduce_command(std::move(without_training), train), bench_command(train),
                 profile_command(train), predict_command(), advise_command(), report_command(), check_command(),
-                schedule_command(), schedule_plan_command(train)}};
+                schedule_command(), schedule_grid_command(), schedule_plan_command(train)}};
   add_comparisons_of_own(program);
   program.table.push_back(man_command(program));
   program.table.push_back(completion_command(program));

@@ -25,6 +25,8 @@ Subcommand join_command();
 Subcommand members_command();
 Subcommand leave_command();
 Subcommand schedule_command();
+/// `stretto schedule grid`: the lines of an elastic grid, in place of a collective.
+Subcommand schedule_grid_command();
 
 Subcommand predict_coarse_command();
 Subcommand predict_fine_command();

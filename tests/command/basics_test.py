@@ -201,6 +201,17 @@ class Schedule(ProgramTest):
         self.assertIn('schedule "group_allreduce" of rank 5 of 8', rank)
         self.assertEqual(re.findall(r" send .* to (\d+) on", rank), ["4", "1"])
 
+    def test_grid(self):
+        grid = stretto("schedule", "grid", "--nodes", "5", "--layout", "paper")
+        self.assert_succeeds(grid)
+        self.assertTrue(grid.stdout.startswith(" 0 3 ·\n · 1 4\n · · 2\n"), grid.stdout)
+        self.assertIn(" 4 hops at most\n", grid.stdout)
+        self.assert_rejected(stretto("schedule", "grid", "--nodes", "7", "--dimensions", "3"), "at least 2^3 nodes")
+        self.assert_rejected(stretto("schedule", "grid", "--rows", "11"), "11 rows of a grid of 10 nodes")
+        self.assert_rejected(stretto("schedule", "grid", "--layout", "paper", "--rows", "3"), "as many rows as columns")
+        self.assert_rejected(stretto("schedule", "grid", "--rows", "1", "--elements", "9"), "at least 10")
+        self.assert_rejected(stretto("schedule", "grid", "--layout", "square"), "rectangle, paper")
+
     def test_mixing(self):
         table = stretto("schedule", "group", "--mixing")
         self.assert_succeeds(table)

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "stretto/base/error.h"
+#include "stretto/collective/groups/partition.h"
 
 namespace stretto {
 namespace {
@@ -46,17 +47,6 @@ void check(int ranks, int group_size) {
   }
 }
 
-/// Numbers them anew, in the order in which they appear. Requires: numbers from 0 to size − 1.
-void number_by_appearance(std::vector<int>& group) {
-  std::vector<int> number(group.size(), -1);
-  int next = 0;
-  for (int& one : group) {
-    int& given = number[static_cast<std::size_t>(one)];
-    if (given < 0) given = next++;
-    one = given;
-  }
-}
-
 std::size_t index(int rank) {
   return static_cast<std::size_t>(rank);
 }
@@ -68,58 +58,13 @@ std::vector<std::vector<int>> period_of(const Groups& groups) {
   return out;
 }
 
-/// Of each rank, the ranks whose values have reached it: a bit each.
-class Reach {
- public:
-  explicit Reach(const Groups& groups)
-      : ranks_(index(groups.ranks())),
-        words_((ranks_ + 63) / 64),
-        of_rank_(ranks_ * words_),
-        of_group_(index(groups.count()) * words_) {
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      of_rank_[rank * words_ + rank / 64] = std::uint64_t{1} << (rank % 64);
-    }
-  }
-
-  /// One round, of which `group` has the numbers. False if nothing has become known to anybody.
-  bool exchange(const std::vector<int>& group) {
-    std::ranges::fill(of_group_, 0);
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const std::uint64_t* mine = &of_rank_[rank * words_];
-      std::uint64_t* all = &of_group_[index(group[rank]) * words_];
-      for (std::size_t word = 0; word < words_; ++word) all[word] |= mine[word];
-    }
-    bool grown = false;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const std::uint64_t* all = &of_group_[index(group[rank]) * words_];
-      std::uint64_t* mine = &of_rank_[rank * words_];
-      for (std::size_t word = 0; word < words_; ++word) {
-        grown = grown || mine[word] != all[word];
-        mine[word] = all[word];
-      }
-    }
-    return grown;
-  }
-
-  bool everywhere() const {
-    std::size_t known = 0;
-    for (const std::uint64_t word : of_rank_) known += static_cast<std::size_t>(std::popcount(word));
-    return known == ranks_ * ranks_;
-  }
-
- private:
-  std::size_t ranks_;
-  std::size_t words_;
-  std::vector<std::uint64_t> of_rank_, of_group_;
-};
-
 /// As mixing_number(), of the rounds from `first` on. `period` has the numbers of each round of one.
 std::optional<int> rounds_to_mix(const Groups& groups, const std::vector<std::vector<int>>& period, std::size_t first) {
-  Reach reach(groups);
+  Reach reach(groups.ranks());
   std::size_t idle = 0;  // rounds without anything new
   for (std::size_t rounds = 0; idle < period.size(); ++rounds) {
     if (reach.everywhere()) return static_cast<int>(rounds);
-    idle = reach.exchange(period[(first + rounds) % period.size()]) ? 0 : idle + 1;
+    idle = reach.exchange({&period[(first + rounds) % period.size()], 1}) ? 0 : idle + 1;
   }
   return std::nullopt;
 }
@@ -254,12 +199,7 @@ std::vector<int> Groups::members(int rank, Round round) const {
 }
 
 std::vector<std::vector<int>> Groups::all(Round round) const {
-  std::vector<std::vector<int>> out(static_cast<std::size_t>(count_));
-  const std::vector<int> group = numbers(round);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    out[static_cast<std::size_t>(group[static_cast<std::size_t>(rank)])].push_back(rank);
-  }
-  return out;
+  return groups_of(numbers(round));
 }
 
 int default_group_size(int ranks) {
