@@ -172,6 +172,15 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::averaged_counts_untaken, "averaged-counts-untaken", "averaged"},
     {Defect::averaged_takes_when_stopped, "averaged-takes-when-stopped", "averaged"},
     {Defect::averaged_from_one_behind, "averaged-from-one-behind", "averaged"},
+    {Defect::grid_round_modulo, "grid-round-modulo", "grid"},
+    {Defect::grid_not_forced, "grid-not-forced", "grid"},
+    {Defect::grid_short_mean, "grid-short-mean", "grid"},
+    {Defect::grid_late_added, "grid-late-added", "grid"},
+    {Defect::grid_version_twice, "grid-version-twice", "grid"},
+    {Defect::grid_start_alone, "grid-start-alone", "grid"},
+    {Defect::grid_stops_applying, "grid-stops-applying", "grid"},
+    {Defect::grid_completes_by_message, "grid-completes-by-message", "grid"},
+    {Defect::grid_next_master_untold, "grid-next-master-untold", "grid"},
 };
 
 }  // namespace

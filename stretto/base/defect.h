@@ -188,6 +188,16 @@ enum class Defect {
   averaged_counts_untaken,      ///< a rank says that batches count which are in an average that it has not taken
   averaged_takes_when_stopped,  ///< a rank takes an average after it has said that it does not hold it
   averaged_from_one_behind,     ///< a process that comes takes over the state of one that lacks the last average
+  // Lines of a grid (docs/protocol.md, rules 20 to 27).
+  grid_round_modulo,          ///< data belongs to the open round of its number modulo R
+  grid_not_forced,            ///< a round that opens ends no older ones
+  grid_short_mean,            ///< a round that is forced sends a mean of however few
+  grid_late_added,            ///< a contribution that comes after the mean is added to it
+  grid_version_twice,         ///< contributes the newest model, whether it has contributed that or not
+  grid_start_alone,           ///< START alone opens a round, and data does not
+  grid_stops_applying,        ///< a node without further batches applies nothing
+  grid_completes_by_message,  ///< the line master counts COMPLETEs, and not those who say them
+  grid_next_master_untold,    ///< another line master is not told what has been applied
 };
 
 struct PlantedDefect {
