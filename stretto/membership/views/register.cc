@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -23,8 +24,9 @@ namespace {
 
 constexpr std::string_view kLogOf = "stretto register of job ";
 constexpr std::size_t kChecksumDigits = 16;
-constexpr char kNote = '+';     // before it; a content is an object of JSON
-constexpr char kBeside = '\t';  // before the words beside a content
+constexpr char kNote = '+';                                  // before it; a content is an object of JSON
+constexpr char kBeside = '\t';                               // before the words beside a content
+constexpr std::size_t kMostOldBytes = std::size_t{1} << 16;  // of contents before the newest, when a log is opened
 
 bool may_follow(const Registered& content, const View& view) {
   if (defect(Defect::members_unconditional)) return true;
@@ -79,6 +81,42 @@ int sync_folder_of(const std::string& path) {
   return ::fsync(opened.get()) != 0 && errno != EINVAL ? errno : 0;
 }
 
+/// Adds all of `bytes` to a file that has `at` of them. Returns 0, or errno.
+int write_at(int file, std::string_view bytes, std::uint64_t at) {
+  std::size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t some =
+        ::pwrite(file, bytes.data() + written, bytes.size() - written, static_cast<off_t>(at + written));
+    if (some > 0) written += static_cast<std::size_t>(some);
+    if (some < 0 && errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+/// Whether an open file is the one of this name: another process may have put another one in its place.
+bool is_at(const std::string& path, int file) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
+/// Puts a file of these bytes, open and locked, in the place of the one of this name, whole or not at all. Nothing: it
+/// could not be written.
+std::optional<Descriptor> replaced(const std::string& path, std::string_view bytes) {
+  const std::string beside = path + ".new";
+  Descriptor file(::open(beside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file.get() < 0) return std::nullopt;
+  const bool is_whole = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && write_at(file.get(), bytes, 0) == 0 &&
+                        ::fsync(file.get()) == 0 && ::rename(beside.c_str(), path.c_str()) == 0;
+  if (!is_whole) {
+    ::unlink(beside.c_str());
+    return std::nullopt;
+  }
+  (void)sync_folder_of(path);  // else the file before is there after a loss of power, which has the same newest content
+  return file;
+}
+
 }  // namespace
 
 Written MemoryRegister::commit(const View& view, const std::string&) {
@@ -97,8 +135,9 @@ Result<std::unique_ptr<LogRegister>> LogRegister::open(const std::string& path, 
   if (job.find('\n') != std::string::npos) throw UsageError("the name of a job is one line");
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (file.get() < 0) return io_error(path, errno);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return io_error(path, errno);
+  const bool is_locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked || !is_at(path, file.get())) {
+    if (!is_locked && errno != EWOULDBLOCK) return io_error(path, errno);
     return Error{Errc::io,
                  text("the register's log '", path, "' is open in another process: one job has one master's log")};
   }
@@ -128,13 +167,15 @@ Result<void> LogRegister::take_over(const std::string& job) {
                                        "': name another file")};
   }
   bytes_ = ++at;
-  std::size_t damaged = 0;
+  const std::size_t first_content = at;
+  std::size_t newest = at, damaged = 0;
   while (at < all->size()) {
-    const std::size_t end = all->find('\n', at);
+    const std::size_t begin = at, end = all->find('\n', at);
     const auto words = end == std::string::npos ? std::nullopt : words_of(std::string_view(*all).substr(at, end - at));
     at = end == std::string::npos ? all->size() : end + 1;
     if (words && take(*words)) {
       bytes_ = at;
+      if (!words->starts_with(kNote)) newest = begin;
     } else {
       ++damaged;
       notes_are_whole_ = false;
@@ -146,6 +187,13 @@ Result<void> LogRegister::take_over(const std::string& job) {
   }
   notes_are_whole_ = true;  // what was behind a missing one is cut off
   if (bytes_ < all->size() && ::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) return io_error(path_, errno);
+  if (newest - first_content > kMostOldBytes) {  // where there is no room for another file it goes on growing
+    const std::string kept = first + all->substr(newest, bytes_ - newest);
+    if (auto file = replaced(path_, kept)) {
+      file_ = *std::move(file);
+      bytes_ = kept.size();
+    }
+  }
   return {};
 }
 
@@ -204,14 +252,7 @@ Written LogRegister::write(Registered next, const std::string& words) {
 
 /// Adds an entry that stays, or leaves the file as it was. Returns 0, or errno.
 int LogRegister::append(const std::string& line, Stays stays) {
-  int reason = 0;
-  std::size_t written = 0;
-  while (written < line.size() && reason == 0) {
-    const ssize_t some =
-        ::pwrite(file_.get(), line.data() + written, line.size() - written, static_cast<off_t>(bytes_ + written));
-    if (some > 0) written += static_cast<std::size_t>(some);
-    if (some < 0 && errno != EINTR) reason = errno;
-  }
+  int reason = write_at(file_.get(), line, bytes_);
   if (reason == 0 && stays == Stays::on_disk && ::fsync(file_.get()) != 0) reason = errno;
   if (reason == 0) {
     bytes_ += line.size();

@@ -66,8 +66,8 @@ class MemoryRegister final : public Register {
 };
 
 /// A register that keeps each content in a file before it says that it is written: a restarted one goes on from there.
-/// The file has a line for the job, one for each content and one for each note, with a checksum each; lines are only
-/// ever added. While it is open no other process opens it.
+/// The file has a line for the job, one for each content and one for each note, with a checksum each. Lines are only
+/// added; open() leaves old ones out where they are many. While it is open no other process opens it.
 class LogRegister final : public Register {
  public:
   /// Opens the log of `job`, or begins it. Of a damaged file the last whole entry counts, what follows is cut off, and

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -31,6 +32,17 @@ class RegisterLog : public testing::Test {
     for (int i = 0; i < epochs; ++i) {
       last = view_after(last);
       EXPECT_EQ(log->commit(last), Written::done);
+    }
+    return last;
+  }
+
+  /// The same, with a thousand bytes beside each.
+  View write_long_views(int epochs) {
+    View last;
+    const auto log = opened();
+    for (int i = 0; i < epochs; ++i) {
+      last = view_after(last);
+      EXPECT_EQ(log->commit(last, std::string(1000, 'x')), Written::done);
     }
     return last;
   }
@@ -116,6 +128,39 @@ TEST_F(RegisterLog, KeepsWhatStandsBesideTheNewestViewAlone) {
   EXPECT_EQ(opened()->commit(second), Written::done);
   EXPECT_EQ(opened()->beside(), Lines());
   EXPECT_EQ(opened()->read().value().view, second);
+}
+
+TEST_F(RegisterLog, LeavesManyOldViewsOutWhenItIsOpened) {
+  View last = write_long_views(20);
+  const std::string few = bytes();
+  EXPECT_EQ(opened()->read().value().view, last);
+  EXPECT_EQ(bytes(), few) << "few stay";
+  std::filesystem::remove(path_);
+  last = write_long_views(100);
+  ASSERT_TRUE(opened()->note("one"));
+  const std::string all = bytes();
+  {
+    const auto log = opened();
+    EXPECT_LT(bytes().size(), few.size());
+    EXPECT_TRUE(all.ends_with(bytes().substr(bytes().find('\n') + 1))) << "the newest stays as it was";
+    EXPECT_EQ(log->read().value().view, last);
+    ASSERT_EQ(log->beside().size(), 2u);
+    EXPECT_EQ(log->beside()[1], "one");
+    EXPECT_EQ(log->damage(), "");
+    EXPECT_FALSE(LogRegister::open(path_, "vowels")) << "it is locked as before";
+    ASSERT_TRUE(log->note("two"));
+    ASSERT_EQ(log->commit(view_after(last)), Written::done);
+  }
+  EXPECT_EQ(opened()->read().value().view, view_after(last));
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+}
+
+TEST_F(RegisterLog, KeepsOldViewsWhereNoOtherFileCanBeWritten) {
+  const View last = write_long_views(100);
+  const std::string all = bytes();
+  std::filesystem::create_directory(path_ + ".new");  // which is no file
+  EXPECT_EQ(opened()->read().value().view, last);
+  EXPECT_EQ(bytes(), all);
 }
 
 TEST_F(RegisterLog, LosesANoteThatWasCutOffAndNoneBefore) {
