@@ -6,33 +6,19 @@
 
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
+#include "stretto/collective/schedules/part.h"
 
 namespace stretto {
 namespace {
 
 constexpr std::uint64_t kMostPieces = 64;  // each has channels of its own
 
-/// Elements of the whole vector.
-struct Range {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t count() const { return end - begin; }
-};
-
-/// The i-th of n almost equal parts.
-Range part(std::uint64_t count, int i, int n) {
-  const auto parts = static_cast<std::uint64_t>(n);
-  const auto index = static_cast<std::uint64_t>(i);
-  const auto begin_of = [&](std::uint64_t k) { return count / parts * k + std::min(k, count % parts); };
-  return {begin_of(index), begin_of(index + 1)};
-}
-
 /// A buffer that holds the elements from `first` on, and the operation after which they are there.
 struct Held {
   BufferId buffer = kNoBuffer;
   std::uint64_t first = 0;
   OpId ready = kNoOp;
-  Slice slice(Range range) const { return {buffer, range.begin - first, range.count()}; }
+  Slice slice(Part range) const { return {buffer, range.begin - first, range.count()}; }
 };
 
 /// The ranks that take part once their number has been folded to a power of two.
@@ -82,7 +68,7 @@ class Appender {
   }
 
  private:
-  bool moves(Range range, bool header) const { return range.count() > 0 || header; }
+  bool moves(Part range, bool header) const { return range.count() > 0 || header; }
 
   OpId marked(OpId op, bool header) {
     if (header) b_.with_header(op);
@@ -92,29 +78,29 @@ class Appender {
   OpId copy(Slice dst, Slice src, After after) { return marked(b_.copy(dst, src, after), spec_.headers); }
 
   /// kNoOp where there is nothing to move.
-  OpId send(int peer, int channel, const Held& from, Range range, bool header) {
+  OpId send(int peer, int channel, const Held& from, Part range, bool header) {
     if (!moves(range, header)) return kNoOp;
     return marked(b_.send(peer, channel, from.slice(range), {from.ready}), header);
   }
 
-  OpId recv(int peer, int channel, const Held& to, Range range, bool header) {
+  OpId recv(int peer, int channel, const Held& to, Part range, bool header) {
     if (!moves(range, header)) return kNoOp;
     return marked(b_.recv(peer, channel, to.slice(range), {to.ready}), header);
   }
 
-  Held scratch(const std::string& suffix, Range range) {
+  Held scratch(const std::string& suffix, Part range) {
     const BufferSpec like = b_.spec(spec_.result);
     return {b_.scratch(like.name + suffix, like.type, range.count()), range.begin, kNoOp};
   }
-  Held scratch_for(int peer, Range range) { return scratch(text(".from.", peer), range); }
+  Held scratch_for(int peer, Part range) { return scratch(text(".from.", peer), range); }
 
   Held contribution() const { return {spec_.contribution, 0, after_}; }
   Held result() const { return {spec_.result, 0, after_}; }
 
   OpId after_all(const std::vector<OpId>& ops) { return ops.size() == 1 ? ops.front() : b_.nop(ops); }
 
-  OpId append_tree(Range all, int channel, bool header);
-  OpId gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine, int channel);
+  OpId append_tree(Part all, int channel, bool header);
+  OpId gather(const Folding& folding, const std::vector<Part>& ranges, const Held& mine, int channel);
   OpId append_direct();
 
   ScheduleBuilder& b_;
@@ -127,7 +113,7 @@ class Appender {
 
 /// Recursive doubling, or recursive halving and doubling: they differ in how much of the range is kept at a distance.
 /// Of the elements `all`.
-OpId Appender::append_tree(Range all, int channel, bool header) {
+OpId Appender::append_tree(Part all, int channel, bool header) {
   const Folding folding(rank_, ranks_);
   if (folding.gives_way) {
     send(rank_ - 1, channel, contribution(), all, header);
@@ -137,7 +123,7 @@ OpId Appender::append_tree(Range all, int channel, bool header) {
   Held mine = contribution();
   OpId sent = kNoOp;  // the contribution, of which all is written again
   // Takes the peer's part, which is added to this rank's: there, or in the result.
-  const auto take = [&](int peer, Range range, bool last) {
+  const auto take = [&](int peer, Part range, bool last) {
     const Held theirs = scratch_for(peer, range);
     const Held sum = last ? result() : theirs;
     const OpId got = recv(peer, channel, theirs, range, header);
@@ -154,15 +140,15 @@ OpId Appender::append_tree(Range all, int channel, bool header) {
   }
 
   const bool halving = spec_.algorithm == AllreduceAlgorithm::halving_doubling;
-  std::vector<Range> ranges{all};  // the range this position is left with after each distance
+  std::vector<Part> ranges{all};  // the range this position is left with after each distance
   for (int distance = 1; distance < folding.num_positions; distance *= 2) {
     const int peer = folding.rank_at(folding.position ^ distance);
-    const Range range = ranges.back();
+    const Part range = ranges.back();
     const std::uint64_t middle = range.begin + (range.count() + 1) / 2;
     const bool lower = (folding.position & distance) == 0;
-    const Range low{range.begin, middle}, high{middle, range.end};
-    const Range keep = !halving ? range : lower ? low : high;
-    const Range give = !halving ? range : lower ? high : low;
+    const Part low{range.begin, middle}, high{middle, range.end};
+    const Part keep = !halving ? range : lower ? low : high;
+    const Part give = !halving ? range : lower ? high : low;
     const OpId given = send(peer, channel, mine, give, header);
     if (spec_.in_place && !halving && mine.buffer == spec_.contribution) sent = given;
     mine = take(peer, keep, 2 * distance == folding.num_positions);
@@ -174,14 +160,14 @@ OpId Appender::append_tree(Range all, int channel, bool header) {
 }
 
 /// The doubling half of halving and doubling: the ranges come back in the opposite order, into the result.
-OpId Appender::gather(const Folding& folding, const std::vector<Range>& ranges, const Held& mine, int channel) {
+OpId Appender::gather(const Folding& folding, const std::vector<Part>& ranges, const Held& mine, int channel) {
   std::vector<OpId> here{mine.ready};
   std::size_t level = ranges.size() - 1;
   for (int distance = folding.num_positions / 2; distance > 0; distance /= 2, --level) {
     const int peer = folding.rank_at(folding.position ^ distance);
-    const Range have = ranges[level];
-    const Range both = ranges[level - 1];
-    const Range theirs = have.begin == both.begin ? Range{have.end, both.end} : Range{both.begin, have.begin};
+    const Part have = ranges[level];
+    const Part both = ranges[level - 1];
+    const Part theirs = have.begin == both.begin ? Part{have.end, both.end} : Part{both.begin, have.begin};
     if (have.count() > 0) b_.send(peer, channel, {spec_.result, have.begin, have.count()}, here);
     const OpId got = recv(peer, channel, result(), theirs, false);
     if (got != kNoOp) here.push_back(got);
@@ -191,7 +177,7 @@ OpId Appender::gather(const Folding& folding, const std::vector<Range>& ranges, 
 
 OpId Appender::append_direct() {
   const auto range_of = [&](int rank) { return part(count_, rank, ranks_); };
-  const Range own = range_of(rank_);
+  const Part own = range_of(rank_);
   Held sum = scratch(".own", own);
   std::vector<OpId> summed;
   const auto add = [&](const Held& from, OpId ready) {

@@ -8,29 +8,24 @@
 
 namespace stretto {
 
-Slice slice_of(BufferId buffer, std::uint64_t count, int slice, int nodes) {
-  const auto of = static_cast<std::uint64_t>(nodes), number = static_cast<std::uint64_t>(slice);
-  const std::uint64_t longer = count % of;  // the first so many slices have an element more
-  return {buffer, number * (count / of) + std::min(number, longer), count / of + (number < longer ? 1 : 0)};
-}
-
 Schedule line_round_schedule(int rank, std::span<const int> members, int ranks, std::span<const BucketSpec> buckets) {
   const int nodes = static_cast<int>(members.size());
   const int me = static_cast<int>(std::ranges::find(members, rank) - members.begin());
   ScheduleBuilder b("line", me, nodes);
   const LineBuffers buffers(buckets.size(), nodes);
-  const auto part = [&](std::size_t bucket, int slice) {
-    return slice_of(buffers.model(bucket), buckets[bucket].count, slice, nodes);
+  const auto slice_of = [&](std::size_t bucket, int slice) {
+    const Part of = part(buckets[bucket].count, slice, nodes);
+    return Slice{buffers.model(bucket), of.begin, of.count()};
   };
   for (std::size_t i = 0; i < buckets.size(); ++i) b.buffer(text("model.", i), buckets[i].type, buckets[i].count);
   for (int slice = 0; slice < nodes; ++slice) {
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      b.buffer(text("mean.", slice, '.', i), buckets[i].type, part(i, slice).count);
+      b.buffer(text("mean.", slice, '.', i), buckets[i].type, slice_of(i, slice).count);
     }
   }
   for (int node = 0; node < nodes; ++node) {
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      b.scratch(text("from.", node, '.', i), buckets[i].type, part(i, me).count);
+      b.scratch(text("from.", node, '.', i), buckets[i].type, slice_of(i, me).count);
     }
   }
 
@@ -48,7 +43,7 @@ Schedule line_round_schedule(int rank, std::span<const int> members, int ranks, 
   for (int distance = 1; distance < nodes; ++distance) {
     std::vector<OpId> parts;
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      with_header(b.send(peer(distance), channel(i, false), part(i, peer(distance)), {}), i);
+      with_header(b.send(peer(distance), channel(i, false), slice_of(i, peer(distance)), {}), i);
       const Slice into = b.whole(buffers.from(peer(distance), i));
       parts.push_back(with_header(b.recv(peer(distance), channel(i, false), into, {}), i));
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "stretto/collective/schedules/part.h"
 #include "stretto/kernel/bucket.h"
 #include "stretto/schedule/schedule.h"
 
@@ -41,9 +42,6 @@ class LineBuffers {
   std::size_t buckets_;
   std::size_t nodes_;
 };
-
-/// Elements of slice `slice` of `nodes` in a bucket, and those before it: parts differ by one element at most.
-Slice slice_of(BufferId buffer, std::uint64_t count, int slice, int nodes);
 
 /// One rank's schedule of a round of a line of an elastic grid (Peng, UCB/EECS-2018-77, section 2.1): a reduction and
 /// an allgather of slices whose owner says when it has enough. `members`: the line's ranks, ascending, this one among

@@ -106,7 +106,7 @@ class RoundOfLine {
       header.fresh.insert(peer);
     }
     for (std::size_t i = 0; !who.empty() && i < kLineModel.size(); ++i) {
-      const std::vector<std::int64_t> mean(slice_of(0, kLineModel[i].count, node, nodes_).count, sum);
+      const std::vector<std::int64_t> mean(part(kLineModel[i].count, node, nodes_).count(), sum);
       executor.give(node, buffers().mean_of(node, i), &mean);
     }
   }
@@ -122,21 +122,6 @@ class RoundOfLine {
  private:
   std::set<int> nothing_;
 };
-
-TEST(LineSchedule, SlicesAreAPartitionWhosePartsDifferByOneElement) {
-  for (const std::uint64_t count : {0, 1, 7, 8, 9, 100}) {
-    for (const int nodes : {1, 2, 3, 8}) {
-      std::uint64_t at = 0;
-      for (int slice = 0; slice < nodes; ++slice) {
-        const Slice part = slice_of(0, count, slice, nodes);
-        EXPECT_EQ(part.offset, at);
-        EXPECT_LE(slice_of(0, count, 0, nodes).count - part.count, 1u);
-        at += part.count;
-      }
-      EXPECT_EQ(at, count);
-    }
-  }
-}
 
 TEST(LineSchedule, WhereNobodyIsLateEverySliceHasAll) {
   for (int nodes = 1; nodes <= 6; ++nodes) {
