@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/function_ref.h"
+#include "stretto/base/rank_set.h"
+#include "stretto/collective/base/collective.h"
+#include "stretto/collective/groups/grid_layout.h"
+#include "stretto/collective/lines/line_options.h"
+#include "stretto/collective/rounds/contribution.h"
+#include "stretto/engine/driver.h"
+#include "stretto/engine/engine.h"
+#include "stretto/kernel/bucket.h"
+
+namespace stretto {
+
+struct GridAllreduceOptions {
+  GridOptions grid;
+  LineOptions line;  ///< of the lines of every dimension
+};
+
+/// Elements of a bucket, and whose models are in their sum.
+struct GridSlice {
+  std::size_t bucket = 0;
+  std::uint64_t offset = 0, count = 0;  ///< in elements
+  const std::byte* sum = nullptr;       ///< of the models of `who`
+  const std::byte* brought = nullptr;   ///< this node's in it; null: it is not among them
+  int members = 0;                      ///< how many those are
+};
+
+/// Averaging in rows and columns that nobody waits for (Peng, "Scalable, Efficient Deep Learning by Means of Elastic
+/// Averaging", UCB/EECS-2018-77, section 2): each rank is a node of a grid, and in each dimension its line reduces and
+/// gathers models round after round, beside training. At its step boundaries a node takes what has come, moves its
+/// model towards the means, and publishes it anew. One application thread.
+///
+/// Memory: d + 2 models, and 3 results a dimension.
+class GridAllreduce final : public Collective {
+ public:
+  /// `buckets`: of a model. Every rank of the engine makes one, in the same order. Throws UsageError as GridLayout and
+  /// LineOptions::require().
+  GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
+  /// After stop(), or a failure.
+  ~GridAllreduce() override;
+  GridAllreduce(const GridAllreduce&) = delete;
+  GridAllreduce& operator=(const GridAllreduce&) = delete;
+
+  /// At a step boundary: hands over the slices that have come since the last call, round by round. publish() follows.
+  /// Returns how many rounds had some.
+  int take(FunctionRef<void(const GridSlice&)> apply);
+  /// Memory for a model.
+  Contribution& acquire();
+  /// The model in acquire()'s memory is this node's from now on, with what it has taken; null: it is as it was. Before
+  /// the first one it takes part without a model.
+  void publish(Contribution* model);
+  /// Whether every line has contributed the newest model, and what came of that has been taken.
+  bool at_rest() const;
+  /// Ends the rounds under way as they are, on every rank, before it is destroyed. False: not until `deadline`.
+  [[nodiscard]] bool stop(Driver& driver, TimePoint deadline);
+
+  /// Why rounds go on no more: another rank is lost, has stopped the job, or differs.
+  std::optional<Error> failure() const override;
+  void abort(Driver& driver, const Error& why) override;
+  std::string who_is_missing(Driver&, Duration) override { return "the lines of a grid wait for nobody"; }
+  const GridLayout& layout() const { return layout_; }
+  int num_models() const;
+  int num_results() const;  ///< of the dimension that has most
+  std::uint64_t memory_bytes() const;
+
+ private:
+  class Impl;
+  const GridLayout layout_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto

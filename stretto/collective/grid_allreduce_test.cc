@@ -1,0 +1,192 @@
+// The rounds of a grid's lines over real engines, with models that are residues: sums and means are exact.
+
+#include "stretto/collective/grid_allreduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "stretto/base/random.h"
+#include "stretto/collective/testing/thread_job.h"
+#include "stretto/kernel/mix.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::vector<BucketSpec> kGridModel{{DataType::int64, 13}, {DataType::int64, 4}};
+
+std::int64_t residue(__int128 number) {
+  const auto rest = static_cast<std::int64_t>(number % kMixPrime);
+  return rest < 0 ? rest + kMixPrime : rest;
+}
+
+std::int64_t inverse(std::int64_t number) {  // by Fermat
+  std::int64_t power = 1, base = residue(number);
+  for (std::int64_t exponent = kMixPrime - 2; exponent > 0; exponent >>= 1) {
+    if (exponent % 2 != 0) power = residue(static_cast<__int128>(power) * base);
+    base = residue(static_cast<__int128>(base) * base);
+  }
+  return power;
+}
+
+/// A node's model, with α = 1/2.
+class Model {
+ public:
+  Model() {
+    for (const BucketSpec& bucket : kGridModel) numbers_.emplace_back(bucket.count);
+  }
+  void step(std::int64_t by) {
+    for (auto& bucket : numbers_) {
+      for (std::size_t i = 0; i < bucket.size(); ++i) bucket[i] = residue(bucket[i] + by + static_cast<int>(i));
+    }
+  }
+  void apply(const GridSlice& slice) {
+    if (slice.brought == nullptr) return;
+    const auto* sum = reinterpret_cast<const std::int64_t*>(slice.sum);
+    const auto* brought = reinterpret_cast<const std::int64_t*>(slice.brought);
+    const std::int64_t half = inverse(2), share = inverse(slice.members);
+    for (std::uint64_t i = 0; i < slice.count; ++i) {
+      const std::int64_t mean = residue(static_cast<__int128>(residue(sum[i])) * share);
+      std::int64_t& number = numbers_[slice.bucket][slice.offset + i];
+      number = residue(number + static_cast<__int128>(half) * residue(mean - brought[i]));
+    }
+  }
+  void publish(GridAllreduce& grid) const {
+    Contribution& copy = grid.acquire();
+    for (std::size_t i = 0; i < numbers_.size(); ++i)
+      std::ranges::copy(numbers_[i], copy.as<std::int64_t>(int(i)).begin());
+    grid.publish(&copy);
+  }
+  const std::vector<std::vector<std::int64_t>>& numbers() const { return numbers_; }
+
+ private:
+  std::vector<std::vector<std::int64_t>> numbers_;
+};
+
+struct GridCase {
+  int ranks;
+  LineOptions line;
+  int dimensions = 2;
+};
+
+/// Every node makes steps of its own while lines average, and then none, until all that was contributed is applied. The
+/// sum of all models is that of all steps.
+void expect_conserved(const GridCase& of, std::uint64_t seed) {
+  constexpr int kSteps = 60;
+  std::vector<Model> models(static_cast<std::size_t>(of.ranks));
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(of.ranks));
+  std::atomic<int> at_rest = 0, taken = 0;
+  std::barrier<> all(of.ranks);
+  run_thread_job(of.ranks, [&](Engine& engine) {
+    GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = of.dimensions}, .line = of.line});
+    EngineDriver driver(engine, {.spin = 0ns});
+    const auto me = static_cast<std::size_t>(engine.rank());
+    Model& model = models[me];
+    Random random(seed, me);
+    const auto take = [&] { taken += grid.take([&](const GridSlice& slice) { model.apply(slice); }); };
+    for (int step = 0; step < kSteps; ++step) {
+      const auto by = static_cast<std::int64_t>(random.below(1000));
+      model.step(by);
+      steps[me] += by;
+      take();
+      model.publish(grid);
+      driver.wait([] { return false; }, driver.deadline(Duration(random.below(me == 1 ? 2'000'000 : 200'000))));
+    }
+    bool counted = false;
+    for (const TimePoint end = driver.deadline(60s); at_rest < of.ranks && driver.clock().now() < end;) {
+      take();
+      grid.publish(nullptr);
+      if (!counted && grid.at_rest()) counted = true, ++at_rest;
+      driver.wait([] { return false; }, driver.deadline(100us));
+    }
+    EXPECT_FALSE(grid.failure());
+    EXPECT_EQ(at_rest, of.ranks);
+    EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
+    EXPECT_LE(grid.num_models(), of.dimensions + 2);
+    EXPECT_LE(grid.num_results(), 3);
+    all.arrive_and_wait();
+    return true;
+  });
+  for (std::size_t bucket = 0; bucket < kGridModel.size(); ++bucket) {
+    for (std::size_t i = 0; i < kGridModel[bucket].count; ++i) {
+      std::int64_t sum = 0;
+      for (const Model& model : models) sum = residue(sum + model.numbers()[bucket][i]);
+      const std::int64_t made = std::accumulate(steps.begin(), steps.end(), std::int64_t{0});
+      EXPECT_EQ(sum, residue(made + static_cast<std::int64_t>(i) * kSteps * of.ranks)) << "bucket " << bucket;
+    }
+  }
+  EXPECT_GT(taken, of.ranks * of.dimensions * 3) << "rounds that brought something";
+}
+
+TEST(GridAllreduceTest, TheSumOfAllModelsMovesByStepsAlone) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    expect_conserved({.ranks = 4, .line = {}}, seed);
+    expect_conserved({.ranks = 5, .line = {}}, seed);  // of which one has a column of its own
+    expect_conserved({.ranks = 6, .line = {}}, seed);
+    expect_conserved({.ranks = 5, .line = {}, .dimensions = 1}, seed);
+    expect_conserved({.ranks = 8, .line = {}, .dimensions = 3}, seed);
+  }
+}
+
+TEST(GridAllreduceTest, AlsoWhereContributionsAreMissing) {
+  // Every slice arrives everywhere, and some without the models of nodes that are late.
+  const LineOptions line{.reduce = 0.5, .patience = 50us};
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    expect_conserved({.ranks = 5, .line = line, .dimensions = 1}, seed);
+    expect_conserved({.ranks = 9, .line = line}, seed);
+  }
+}
+
+/// Rank 3 looks at nothing until the others have had ten rounds: a line whose thresholds are half of it goes on
+/// without.
+TEST(GridAllreduceTest, ALineGoesOnWithoutANodeThatComputes) {
+  std::atomic<int> with_ten = 0;
+  run_thread_job(4, [&](Engine& engine) {
+    const LineOptions line{.reduce = 0.5, .complete = 0.5, .advance = 0.5, .patience = 100us};
+    GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = 1}, .line = line});
+    EngineDriver driver(engine, {.spin = 0ns});
+    Model model;
+    int rounds = 0;
+    bool counted = false;
+    const TimePoint end = driver.deadline(60s);
+    model.publish(grid);
+    while (with_ten < 3 && driver.clock().now() < end) {
+      if (engine.rank() == 3) {
+        std::this_thread::sleep_for(1ms);
+        continue;
+      }
+      rounds += grid.take([&](const GridSlice& slice) { model.apply(slice); });
+      model.publish(grid);
+      if (rounds >= 10 && !counted) counted = true, ++with_ten;
+      driver.wait([] { return false; }, driver.deadline(100us));
+    }
+    EXPECT_EQ(with_ten, 3);
+    EXPECT_LE(grid.num_results(), 3);
+    EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
+    return true;
+  });
+}
+
+TEST(GridAllreduceTest, RefusesWhatDoesNotFit) {
+  run_thread_job(4, [](Engine& engine) {
+    const auto make = [&](const std::vector<BucketSpec>& model, const GridAllreduceOptions& options) {
+      return [&engine, model, options] { GridAllreduce(engine, model, options); };
+    };
+    using testing::HasSubstr;
+    EXPECT_THAT(make(kGridModel, {.grid = {.dimensions = 3}, .line = {}}), testing::Throws<UsageError>());
+    EXPECT_THAT(make(kGridModel, {.grid = {}, .line = {.reduce = 0}}),
+                testing::ThrowsMessage<UsageError>(HasSubstr("0")));
+    EXPECT_THAT(make({{DataType::float32, 1}}, {.grid = {}, .line = {}}), testing::Throws<UsageError>());
+    return true;
+  });
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stretto/base/mutex.h"
+#include "stretto/collective/base/collective_base.h"
+#include "stretto/collective/lines/line_agent.h"
+#include "stretto/collective/lines/line_round.h"
+#include "stretto/collective/rounds/lines/node_models.h"
+#include "stretto/collective/schedules/line_schedule.h"
+#include "stretto/kernel/bucket.h"
+
+namespace stretto {
+
+/// What a round of a line has brought to a node.
+struct LineResult {
+  LineResult(std::span<const BucketSpec> buckets, int nodes) : sums(buckets, 0), who(static_cast<std::size_t>(nodes)) {}
+
+  Round round = 0;
+  StandingModel* brought = nullptr;  ///< what this node has contributed, pinned; null: nothing
+  Contribution sums;                 ///< the sum of each slice, in place
+  std::vector<RankSet> who;          ///< by slice: the ranks of the job whose models are in it; none: it has not come
+
+ private:
+  friend class LineRounds;
+  int uses = 0;  // by the engine, until the round has retired, and by the application
+};
+
+/// The rounds of one line of a grid, over an engine: tells LineAgent and LineRound of what comes, and carries out what
+/// they decide (docs/protocol.md, Lines of a grid). The engine never touches the live model: it sends models that have
+/// been published, and sums into memory of its own, which the application reads at its next step boundary.
+class LineRounds final : public CollectiveBase {
+ public:
+  /// `members`: the ranks of this node's line, ascending, itself among them. `models` outlives these. The lines of a
+  /// dimension are one collective: every rank of the job makes its own.
+  LineRounds(Engine& engine, const std::string& dimension, const std::vector<BucketSpec>& buckets,
+             const LineOptions& options, std::vector<int> members, NodeModels& models);
+  ~LineRounds() override;
+
+  // ---- the application's thread ----
+
+  /// The rounds that are complete, oldest first; valid until applied(). With ElasticUpdate::carry those alone to which
+  /// this node has contributed.
+  std::vector<LineResult*> take();
+  /// It has applied what it has taken, and `newest` is its model.
+  void applied(StandingModel& newest);
+  /// No round is opened any more, and those under way end as they are.
+  void stop();
+  /// Since stop(): the engine uses no memory of a round any more.
+  bool stopped() const { return stopped_.load(std::memory_order_acquire); }
+  /// Whether the newest model has been contributed, and what came of it has been applied.
+  bool at_rest() const;
+  int rank() const { return engine_.rank(); }
+  void abort(Driver& driver, const Error& why) { failure_.abort(driver, why); }
+  bool failed() const { return failure_.failed(); }
+  std::optional<Error> failure() const { return failure_.error(); }
+  int num_results() const;
+
+ private:
+  enum Control : std::uint16_t { kStart = kControlChannel, kComplete };
+
+  struct Flight {
+    LineRound round;
+    LineResult* result;
+    bool over = false;  // the engine completes it, or has
+  };
+
+  bool poll(TimePoint now) override;
+  TimePoint poll_by() const override;
+  bool admit(Round round, const Envelope& envelope) override;
+  bool call(Round round, OpId op, std::uint32_t hook) override;
+  void completed(Round round) override;
+  void retired(Round round) override;
+  bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
+  void lost(int peer, const Error& reason) override;
+  void left(int peer, const Error& reason) override;
+
+  /// An action of the agent, with the model that it contributes, pinned.
+  struct Action {
+    LineAgent::Action what;
+    StandingModel* model = nullptr;
+  };
+  /// Has the agent hear of something, and carries out what it says.
+  template <class Hears>
+  void tell(Hears hears);
+  void perform(const Action& action, TimePoint now);
+  void open(Round round, StandingModel* model, TimePoint now);
+  void force(Round round);
+  void end(Round round, Flight& flight);
+  bool carry_on(TimePoint now);
+  void look_at_master(TimePoint now);
+  void average(Round round, Flight& flight);
+  void done(LineResult& result);
+  Flight& flight(Round round);
+  int number_of(int rank) const;
+  bool is_alone() const { return members_.size() == 1; }  // nothing happens in its line
+  RoundHeader& header(Round round, BufferId buffer) { return engine_.header(id_, round, buffer); }
+
+  const std::vector<BucketSpec> buckets_;
+  const LineOptions options_;
+  const std::vector<int> members_;
+  const int own_;
+  const LineBuffers buffers_;
+  const Schedule schedule_;
+  NodeModels& models_;
+  OpId average_op_, complete_op_;
+
+  // The driver thread's.
+  std::deque<std::pair<Round, Flight>> flights_;  // that have not retired
+  bool changed_ = false;                          // since poll()
+  TimePoint waits_since_;                         // for the line master
+
+  mutable Mutex mutex_;
+  LineAgent agent_ GUARDED_BY(mutex_);
+  StandingModel* newest_ GUARDED_BY(mutex_) = nullptr;  // as the agent knows it; pinned
+  std::uint64_t contributed_ GUARDED_BY(mutex_) = 0;    // the last version
+  std::vector<std::unique_ptr<LineResult>> results_ GUARDED_BY(mutex_);
+  std::vector<LineResult*> complete_ GUARDED_BY(mutex_);  // and not taken
+  std::vector<LineResult*> taken_;                        // the application's
+
+  std::atomic<bool> stops_{false}, stopped_{false};
+};
+
+}  // namespace stretto
