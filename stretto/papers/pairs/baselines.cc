@@ -9,16 +9,13 @@ namespace stretto {
 namespace {
 
 constexpr AlgorithmOption kOptionsOfEasgd[] = {
-    {"alpha", "A",
-     "easgd, easgd-async: share of its distance to the center by which a rank moves. Default 0.9 / ranks; a smaller "
-     "one lets ranks explore on their own, and mixes slower.",
-     "0.1", AlgorithmOption::Kind::number, 0, 1},
     {"beta", "B",
      "easgd, easgd-async: share of the mean distance to the ranks by which the center moves. Default ranks * alpha, "
      "where the sum of center and models moves by the ranks' steps alone.",
      "0.9", AlgorithmOption::Kind::number, 0, 2}};
 
 constexpr std::string_view kStateOptions[] = {"average-momentum", "average-statistics"};
+constexpr std::string_view kEasgdOptions[] = {"alpha", "average-momentum", "average-statistics"};
 constexpr std::string_view kEasgdAsyncOptions[] = {"alpha", "beta", "full-every", "average-momentum",
                                                    "average-statistics"};
 
@@ -42,7 +39,7 @@ constexpr RecipeInfo kRecipes[] = {
      .make = make_easgd,
      .averages_models = true,
      .local_steps = 10,
-     .options = kStateOptions,
+     .options = kEasgdOptions,
      .check = check_elastic_options,
      .across_worlds = AcrossWorlds::averaged,
      .keeps_models = true,

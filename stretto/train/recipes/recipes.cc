@@ -9,6 +9,7 @@
 #include "stretto/predict/shape/algorithm_shape.h"
 #include "stretto/train/recipes/diloco.h"
 #include "stretto/train/recipes/eager.h"
+#include "stretto/train/recipes/grid.h"
 #include "stretto/train/recipes/sync.h"
 #include "stretto/train/recipes/wagma.h"
 
@@ -22,6 +23,10 @@ constexpr std::string_view kLocalOptions[] = {"post-local", "average-momentum", 
 constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "group-quorum",
                                               "stale",     "publish",          "late",
                                               "group-sum", "average-momentum", "average-statistics"};
+
+constexpr std::string_view kGridOptions[] = {
+    "alpha",          "elastic-rule",  "layout",        "dimensions",         "grid-rows",        "reduce-share",
+    "complete-share", "advance-share", "line-patience", "steps-per-exchange", "average-momentum", "average-statistics"};
 
 constexpr std::string_view kSyncOptions[] = {"ordering",        "cycle-time",        "fusion-bytes",  "gs-every",
                                              "cache-capacity",  "negotiation-wait",  "in-flight",     "cores",
@@ -54,6 +59,18 @@ constexpr RecipeInfo kRecipes[] = {
      "as in diloco:quorum:4",
      "partitioned", phase_policy, make_diloco, diloco_shape, false, 8, kDilocoOptions, check_diloco,
      AcrossWorlds::carried},
+    {.name = "easgd-grid",
+     .description =
+         "models, averaged in rows and columns of a grid beside training: nobody waits for anybody (elastic)",
+     .data = "shared",
+     .policy = sync_policy,
+     .make = make_grid,
+     .averages_models = true,
+     .local_steps = kMeetsAtTheEnd,
+     .options = kGridOptions,
+     .check = check_grid,
+     .across_worlds = AcrossWorlds::averaged,
+     .parts_ranks = true},
 };
 
 constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";

@@ -17,6 +17,8 @@ namespace {
 using Kind = AlgorithmOption::Kind;
 
 constexpr std::string_view kGroupOrders[] = {"dynamic", "fixed"};
+constexpr std::string_view kElasticRules[] = {"carry", "paper"};
+constexpr std::string_view kLayouts[] = {"rectangle", "paper"};
 constexpr std::string_view kStaleRules[] = {"mix", "carry", "moves"};
 constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
@@ -55,6 +57,42 @@ constexpr AlgorithmOption kOptions[] = {
      "local: averages after every step until N batches of all ranks have been applied, and only then every "
      "--sync-every steps (post-local SGD). Default 0.",
      "1000", Kind::count},
+    {"alpha", "A",
+     "easgd-grid: share of its distance to the mean of its line by which a model moves, in each dimension. Default "
+     "0.5. "
+     "easgd, easgd-async: of its distance to the center, default 0.9 / ranks. A smaller one lets ranks explore on "
+     "their "
+     "own, and mixes slower.",
+     "0.1", Kind::number, 0, 1},
+    {"elastic-rule", "RULE",
+     "easgd-grid: how a model moves by a mean. carry (default): by what the mean is beyond the model that was "
+     "contributed, so that no step is lost; paper: towards the mean, which loses steps made meanwhile.",
+     "carry", Kind::word, 0, 0, kElasticRules},
+    {"layout", "SHAPE", "easgd-grid: the ranks in rows and columns: rectangle (default), or paper, its diagonal first.",
+     "paper", Kind::word, 0, 0, kLayouts},
+    {"dimensions", "D",
+     "easgd-grid: of the grid. More have shorter lines, of fewer bytes, and take more rounds to reach all. Default 2; "
+     "below four ranks 1.",
+     "3", Kind::count, 1, 16},
+    {"grid-rows", "N", "easgd-grid: rows of the rectangle; 1: one line of all. Default: about the root of the ranks.",
+     "4", Kind::count, 0, 1e6},
+    {"reduce-share", "SHARE",
+     "easgd-grid: share of a line whose models a slice is averaged from once --line-patience has passed. Default 1.",
+     "0.5", Kind::number, 0, 1},
+    {"complete-share", "SHARE",
+     "easgd-grid: share of a round's slices with which it is over once --line-patience has passed. Default 1.", "0.5",
+     Kind::number, 0, 1},
+    {"advance-share", "SHARE",
+     "easgd-grid: share of a line that has applied a round before the next one starts, once --line-patience has "
+     "passed. "
+     "Default 1.",
+     "0.5", Kind::number, 0, 1},
+    {"line-patience", "TIME",
+     "easgd-grid: so long the ranks of a line are waited for beyond those shares; or adaptive, by how long they took "
+     "before. Nobody's training waits for it. Default 0ms.",
+     "20ms"},
+    {"steps-per-exchange", "N", "easgd-grid: own steps between two looks at what the lines have brought. Default 1.",
+     "4", Kind::count, 1, 1e9},
     {"tau", "N",
      "wagma: every N-th round is one of all ranks, who wait for each other. A larger N waits less often, and lets "
      "models part further meanwhile. Default 10.",

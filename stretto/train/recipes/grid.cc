@@ -1,0 +1,197 @@
+#include "stretto/train/recipes/grid.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/collective/grid_allreduce.h"
+#include "stretto/train/recipes/full_rounds.h"
+#include "stretto/train/replica/flat_math.h"
+
+namespace stretto {
+namespace {
+
+constexpr Duration kLooksEvery = std::chrono::milliseconds(5);  // at its lines, while it waits for all ranks
+
+struct GridChoices {
+  GridAllreduceOptions grid;
+  double alpha = 0.5;
+  std::uint64_t every = 1;  // own steps between two exchanges
+};
+
+GridChoices choices_of(const RecipeOptions& options, int ranks) {
+  const AlgorithmOptions& given = options.algorithm;
+  GridChoices choices;
+  choices.grid.grid = {.shape = given.word("layout", "rectangle") == "paper" ? GridShape::paper : GridShape::rectangle,
+                       .dimensions = static_cast<int>(given.count("dimensions", ranks < 4 ? 1 : 2)),
+                       .rows = static_cast<int>(given.count("grid-rows", 0))};
+  LineOptions& line = choices.grid.line;
+  line.reduce = given.number("reduce-share", 1);
+  line.complete = given.number("complete-share", 1);
+  line.advance = given.number("advance-share", 1);
+  line.update = given.word("elastic-rule", "carry") == "paper" ? ElasticUpdate::paper : ElasticUpdate::carry;
+  const std::string patience = given.word("line-patience", "0ms");
+  line.adaptive = patience == "adaptive";
+  if (!line.adaptive) {
+    const auto time = parse_duration(patience);
+    if (!time) throw UsageError(text("line-patience '", patience, "': expected a time, as in 20ms, or adaptive"));
+    line.patience = *time;
+  }
+  choices.alpha = given.number("alpha", 0.5);
+  choices.every = given.count("steps-per-exchange", 1);
+  if (!(choices.alpha > 0 && choices.alpha <= 1)) {
+    throw UsageError(text("alpha ", choices.alpha, ": expected above 0, at most 1, as in alpha 0.5"));
+  }
+  return choices;
+}
+
+/// The model of a rank without batches counts in the average, too, and each model once.
+RecipeContext with_each_model_once(RecipeContext context) {
+  context.options.normalize = Normalize::ranks;
+  return context;
+}
+
+class Grid final : public Recipe {
+ public:
+  Grid(const RecipeContext& context, const GridChoices& choices)
+      : context_(with_each_model_once(context)), choices_(choices), average_(context_) {
+    if (context.engine.size() == 1) return;
+    grid_ = std::make_shared<GridAllreduce>(context.engine, context.replica.parameter_buckets(), choices.grid);
+  }
+
+  void begin_step(std::uint64_t samples, Duration waited) override {
+    samples_ = samples;
+    waited_ = waited;
+    context_.replica.attach_own();
+  }
+  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
+
+  void deposit(Duration computed) override {
+    context_.replica.step();
+    average_.note_step(samples_, computed, waited_);
+    end_step(true);
+  }
+  void pass() override {
+    average_.note_pass(waited_);
+    end_step(false);
+  }
+
+  Result<int> advance(Driver& driver, TimePoint deadline) override {
+    if (const auto why = failure()) return *why;
+    if (context_.engine.frozen()) return Error{Errc::members_changed, "the members of the grid change", -1};
+    if (average_.steps() != 0) return 0;  // on the way to the next full round
+    return beside_lines(driver, deadline, [&](TimePoint by) { return average_.exchange(driver, by); });
+  }
+
+  Result<int> finish(Driver& driver, TimePoint deadline) override {
+    Result<int> rounds = 0;
+    if (!ended_) {
+      rounds = beside_lines(driver, deadline, [&](TimePoint by) { return average_.finish(driver, by); });
+      if (!rounds) return rounds;
+      ended_ = true;
+    }
+    if (grid_ == nullptr || grid_->stop(driver, deadline)) return rounds;
+    return Error{Errc::timeout, "the rounds of this rank's lines end", -1};
+  }
+
+  Result<bool> drain(Driver& driver) override {
+    if (const auto why = failure()) return *why;
+    if (!ended_) {
+      exchange(false);
+      const auto over = average_.drain(driver);
+      if (!over || !*over) return over;
+      ended_ = true;
+    }
+    return grid_ == nullptr || grid_->stop(driver, driver.clock().now());
+  }
+
+  std::vector<std::shared_ptr<Collective>> collectives() const override {
+    std::vector<std::shared_ptr<Collective>> all{average_.collective()};
+    if (grid_ != nullptr) all.push_back(grid_);
+    return all;
+  }
+  Round rounds() const override { return average_.collective()->handed(); }
+  RecipeMemory memory() const override {
+    RecipeMemory memory = memory_of(*average_.collective());
+    if (grid_ == nullptr) return memory;
+    memory.bytes += grid_->memory_bytes();
+    memory.parts += text(", ", choices_.grid.grid.dimensions + 2, " models, and 3 results of each dimension");
+    return memory;
+  }
+  StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
+  void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
+  bool averages_gradients() const override { return false; }
+
+ private:
+  std::optional<Error> failure() const { return grid_ == nullptr ? std::nullopt : grid_->failure(); }
+
+  void end_step(bool moved) {
+    if (++steps_ % choices_.every == 0) exchange(moved);
+    if (average_.steps() >= context_.options.local_steps) average_.hand_over();
+  }
+
+  /// Moves towards what the lines have brought, and shows them the model.
+  void exchange(bool moved) {
+    if (grid_ == nullptr) return;
+    const int rounds = grid_->take([this](const GridSlice& slice) { apply(slice); });
+    if (rounds == 0 && !moved) return grid_->publish(nullptr);
+    Contribution& copy = grid_->acquire();
+    for (int b = 0; b < copy.num_buckets(); ++b) {
+      const DataType type = context_.replica.parameter_buckets()[static_cast<std::size_t>(b)].type;
+      scale(type, copy.bucket(b), context_.replica.parameters(b), 1);
+    }
+    grid_->publish(&copy);
+  }
+
+  void apply(const GridSlice& slice) {
+    const DataType type = context_.replica.parameter_buckets()[slice.bucket].type;
+    const auto bytes = slice.count * size_of(type);
+    const auto mine =
+        context_.replica.parameters(static_cast<int>(slice.bucket)).subspan(slice.offset * size_of(type), bytes);
+    const double share = choices_.alpha / slice.members;
+    if (choices_.grid.line.update == ElasticUpdate::paper) {
+      scale(type, mine, mine, 1 - choices_.alpha);
+      add_scaled(type, mine, {slice.sum, bytes}, share);
+    } else if (slice.brought != nullptr) {
+      add_scaled(type, mine, {slice.sum, bytes}, share);
+      add_scaled(type, mine, {slice.brought, bytes}, -choices_.alpha);
+    }
+  }
+
+  /// Waits for all ranks: meanwhile this one's lines go on with those that still compute.
+  template <class Waits>
+  Result<int> beside_lines(Driver& driver, TimePoint deadline, Waits waits) {
+    for (;;) {
+      const TimePoint by = grid_ == nullptr ? deadline : std::min(deadline, driver.deadline(kLooksEvery));
+      Result<int> rounds = waits(by);
+      if (rounds || rounds.error().code != Errc::timeout || by == deadline) return rounds;
+      if (const auto why = failure()) return *why;
+      exchange(false);
+    }
+  }
+
+  const RecipeContext context_;
+  const GridChoices choices_;
+  ModelAverage average_;
+  std::shared_ptr<GridAllreduce> grid_;  // null: there is one rank
+  std::uint64_t samples_ = 0;            // of the step under way
+  std::uint64_t steps_ = 0;
+  Duration waited_{0};
+  bool ended_ = false;  // the last round of all ranks is over
+};
+
+}  // namespace
+
+void check_grid(const RecipeOptions& options, int ranks) {
+  const GridChoices choices = choices_of(options, ranks);
+  if (ranks > 1) (void)GridLayout(ranks, choices.grid.grid);
+  check_state_average(options, options.local_steps < kMeetsAtTheEnd, "sync-every 1000");
+  choices.grid.line.require();
+}
+
+std::unique_ptr<Recipe> make_grid(const RecipeContext& context) {
+  return std::make_unique<Grid>(context, choices_of(context.options, context.engine.size()));
+}
+
+}  // namespace stretto
