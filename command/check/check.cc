@@ -45,6 +45,7 @@ struct CheckCommand {
   std::string collective;  // empty: all
   bool ordering = false;   // --ordering
   bool members = false;    // --members
+  bool grid = false;       // --grid
   std::optional<std::uint64_t> first_seed;
   std::uint64_t last_seed = kUnlimited;
   std::uint64_t rounds = 0;  // 0: not given
@@ -134,6 +135,8 @@ void describe_options(CommandLine& line, CheckCommand& command) {
   line.flag("--members", "",
             "Members of a job that change: --collective members, carried and averaged, each with as many rounds.",
             [&command](std::string_view, const std::string&) { command.members = true; });
+  line.flag("--grid", "", "The same as --collective grid.",
+            [&command](std::string_view, const std::string&) { command.grid = true; });
   line.option("--rounds", "N",
               fmt::format("Takes seed after seed until there were so many rounds in all. Default {}, or what --seeds "
                           "has. 500,000 take a minute on one core at 8 ranks.",
@@ -232,16 +235,20 @@ bool has_ranks(const JobSearch& search, int ranks) {
   return ranks == 0 || (ranks >= search.fewest_ranks && ranks <= search.most_ranks);
 }
 
-/// Chooses the collective by --ordering, and refuses one that cannot have the ranks.
+/// Chooses the collective by --ordering or --grid, and refuses one that cannot have the ranks.
 void settle_collective(CheckCommand& command) {
-  if (command.ordering && !command.collective.empty() && command.collective != "ordering") {
+  for (const auto& [given, name] : {std::pair{command.ordering, "ordering"}, std::pair{command.grid, "grid"}}) {
+    if (!given) continue;
+    if (!command.collective.empty() && command.collective != name) {
+      throw UsageError(
+          fmt::format("--{} and --collective {} exclude each other: leave one of them out", name, command.collective));
+    }
+    command.collective = name;
+  }
+  if (command.members && !command.collective.empty()) {
     throw UsageError(
-        fmt::format("--ordering and --collective {} exclude each other: leave one of them out", command.collective));
+        fmt::format("--members and --collective {} exclude each other: leave one of them out", command.collective));
   }
-  if (command.members && (command.ordering || !command.collective.empty())) {
-    throw UsageError("--members, --ordering and --collective exclude each other: leave all but one of them out");
-  }
-  if (command.ordering) command.collective = "ordering";
   const JobSearch* search = find_search(command.collective);
   if (search != nullptr && !has_ranks(*search, command.ranks)) {
     throw UsageError(fmt::format("--ranks {} with --collective {}: expected {} to {}, as in --ranks {}", command.ranks,

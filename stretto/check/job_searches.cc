@@ -40,6 +40,7 @@ constexpr JobSearch kSearches[] = {
      run_members_job},
     {"averaged", "members that change where models are averaged, and the average with which each world begins",
      kAveragedReaches, run_averaged_job},
+    {"grid", "models averaged in the lines of an elastic grid", kGridReaches, run_grid_job, 2, 33},
 };
 
 }  // namespace

@@ -297,6 +297,13 @@ class Check(ProgramTest):
             self.assert_rejected(stretto("check", "--members", *other), "exclude each other")
         self.assert_rejected(stretto("check", "--members", "--policy", "solo"), "--collective carried")
 
+    def test_grid_is_a_search(self):
+        result = stretto("check", "--grid", "--seeds", "1..20")
+        self.assert_succeeds(result)
+        self.assertRegex(result.stdout, r"\ngrid: \d+ rounds of 20 jobs")
+        for other in (("--ordering",), ("--members",), ("--collective", "group")):
+            self.assert_rejected(stretto("check", "--grid", *other), "exclude each other")
+
     def test_finds_nothing_and_repeats(self):
         first, second = (stretto("check", "--seeds", "1..40") for _ in range(2))
         self.assert_succeeds(first)

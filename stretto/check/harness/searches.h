@@ -169,4 +169,24 @@ inline constexpr Situation kThresholdReaches[] = {{"messages that no round neede
 /// has been retired.
 void run_threshold_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
+inline constexpr Situation kGridReaches[] = {{"rounds forced to an end"},
+                                             {"contributions and means too late"},
+                                             {"means that came to complete rounds"},
+                                             {"nodes that brought nothing"},
+                                             {"means of fewer than all"},
+                                             {"rounds complete with fewer means than all"},
+                                             {"previous slices"},
+                                             {"rounds of the paper"},
+                                             {"rounds in three dimensions"},
+                                             {"nodes that stand still"},
+                                             {"nodes suspected"},
+                                             {"nodes lost"},
+                                             {"line masters lost"},
+                                             {"nodes without a model at first"}};
+
+/// Runs the job of `seed`: the agents and rounds of the lines of a grid of 2 to 10 nodes, seldom 16, whose models are
+/// residues; slow nodes and links, nodes that stand still, are suspected or lost (check/grid/grid_node.h). GridOracle
+/// judges what they do, and each line must go on when faults end. A round of it is one of a line.
+void run_grid_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
+
 }  // namespace stretto

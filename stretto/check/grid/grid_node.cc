@@ -1,0 +1,233 @@
+#include "stretto/check/grid/grid_node.h"
+
+#include <algorithm>
+
+#include "stretto/base/defect.h"
+#include "stretto/collective/schedules/part.h"
+
+namespace stretto {
+
+GridNode::GridNode(const std::vector<Place>& places, const LineOptions& options, Field alpha, Surroundings around)
+    : options_(options), alpha_(alpha), around_(std::move(around)) {
+  for (const Place& place : places) {
+    const auto members = static_cast<int>(place.members.size());
+    sides_.push_back({.place = place, .agent = LineAgent(place.own, members, options)});
+    sides_.back().previous.resize(place.members.size());
+  }
+}
+
+FieldVector GridNode::slice_of(const Side& side, const FieldVector& model, int member) const {
+  const Part its = part(model.size(), member, size(side));
+  return {model.begin() + static_cast<std::ptrdiff_t>(its.begin), model.begin() + static_cast<std::ptrdiff_t>(its.end)};
+}
+
+void GridNode::add_to(Held& held, const FieldVector& slice) {
+  add(held.sum, slice);
+  ++held.added;
+}
+
+void GridNode::tell_others(const Side& side, LineWord word) {
+  word.line = side.place.line;
+  word.from = side.place.own;
+  for (int member = 0; member < size(side); ++member) {
+    if (member != word.from) around_.send(side.place.members[static_cast<std::size_t>(member)], word);
+  }
+}
+
+void GridNode::receive(const LineWord& word, TimePoint now) {
+  const auto found = std::ranges::find(sides_, word.line, [](const Side& side) { return side.place.line; });
+  Side& side = *found;
+  switch (word.kind) {
+    case LineWord::Kind::start: side.agent.started(word.round); break;
+    case LineWord::Kind::complete: side.agent.peer_applied(word.from, word.round, now); break;
+    case LineWord::Kind::contribution:
+    case LineWord::Kind::mean: {
+      const std::optional<Round> round = side.agent.admit(word.round);
+      do_actions(side, now);
+      const bool brings = word.slice != nullptr;
+      if (word.kind == LineWord::Kind::contribution && brings) {
+        side.previous[static_cast<std::size_t>(word.from)] = word.slice->values;
+      }
+      if (!round) {
+        ++around_.counts.late;
+        break;
+      }
+      Held& held = side.held.at(*round);
+      if (word.kind == LineWord::Kind::mean) {
+        if (held.round.is_complete()) ++around_.counts.late_means;
+        held.means[static_cast<std::size_t>(word.from)] = *word.slice;
+        held.round.averaged(word.from, now);
+      } else if (!held.round.contributed(word.from, brings, now)) {
+        ++around_.counts.late;
+      } else if (brings) {
+        add_to(held, word.slice->values);
+      }
+    }
+  }
+  do_actions(side, now);
+}
+
+void GridNode::do_actions(Side& side, TimePoint now) {
+  for (const LineAgent::Action& action : side.agent.take_actions()) {
+    switch (action.kind) {
+      case LineAgent::Action::Kind::force: {
+        Held& held = side.held.at(action.round);
+        if (held.round.due_at_force() == LineRound::Due::reduce) reduce(side, action.round, held, now);
+        complete(side, action.round, held, true);
+        break;
+      }
+      case LineAgent::Action::Kind::open: open(side, action, now); break;
+      case LineAgent::Action::Kind::start:
+        around_.oracle.started(side.place.line, side.place.own, action.round);
+        tell_others(side, {.kind = LineWord::Kind::start, .round = action.round});
+        break;
+      case LineAgent::Action::Kind::complete:
+        around_.send(
+            side.place.members[static_cast<std::size_t>(action.to)],
+            {.kind = LineWord::Kind::complete, .line = side.place.line, .from = side.place.own, .round = action.round});
+    }
+  }
+}
+
+void GridNode::open(Side& side, const LineAgent::Action& action, TimePoint now) {
+  const bool brings = action.version > 0;
+  if (!brings) ++around_.counts.nulls;
+  Held& held =
+      side.held
+          .insert_or_assign(action.round, Held{.round = LineRound(side.place.own, size(side), options_,
+                                                                  side.agent.patience_for_contributions(),
+                                                                  side.agent.patience_for_means(), brings, now),
+                                               .own = brings ? published_ : nullptr,
+                                               .sum = {},
+                                               .means = {}})
+          .first->second;
+  held.means.resize(static_cast<std::size_t>(size(side)));
+  around_.oracle.opened(side.place.line, side.place.own, action.round, action.version, held.own);
+  if (brings) add_to(held, slice_of(side, *held.own, side.place.own));
+  for (int member = 0; member < size(side); ++member) {
+    if (member == side.place.own) continue;
+    LineWord word{
+        .kind = LineWord::Kind::contribution, .line = side.place.line, .from = side.place.own, .round = action.round};
+    if (brings) word.slice = std::make_shared<SliceMean>(SliceMean{slice_of(side, *held.own, member), {}});
+    around_.send(side.place.members[static_cast<std::size_t>(member)], word);
+  }
+}
+
+void GridNode::reduce(Side& side, Round round, Held& held, TimePoint now) {
+  if (!held.round.come().all()) ++around_.counts.reduced_without;
+  if (options_.missing == Missing::previous) {
+    for (int member = 0; member < size(side); ++member) {
+      const FieldVector& last = side.previous[static_cast<std::size_t>(member)];
+      if (last.empty() || member == side.place.own || held.round.contributors().contains(member)) continue;
+      ++around_.counts.previous;
+      add_to(held, last);
+    }
+  }
+  SliceMean mean{held.sum, held.round.contributors()};
+  for (Field& value : mean.values) value = value / Field(static_cast<std::uint64_t>(held.added));
+  around_.oracle.reduced(side.place.line, side.place.own, round, mean, held.round.come());
+  held.round.reduced(now);
+  tell_others(side,
+              {.kind = LineWord::Kind::mean, .round = round, .slice = std::make_shared<SliceMean>(std::move(mean))});
+}
+
+void GridNode::complete(Side& side, Round round, Held& held, bool forced) {
+  if (forced) ++around_.counts.forced;
+  if (!held.round.means().all()) ++around_.counts.completed_without;
+  held.round.completed();
+  around_.oracle.completed(side.place.line, side.place.own, round, held.round.means(), forced);
+  if (!forced) side.agent.completed(round);
+}
+
+/// The own slice is taken from where it was summed.
+bool GridNode::apply(Side& side, Round round, Held& held) {
+  around_.oracle.took(side.place.line, side.place.own, round);
+  if (held.round.is_reduced()) {
+    SliceMean own{held.sum, held.round.contributors()};
+    for (Field& value : own.values) value = value / Field(static_cast<std::uint64_t>(held.added));
+    held.means[static_cast<std::size_t>(side.place.own)] = std::move(own);
+  }
+  bool moves = false;
+  for (int member = 0; member < size(side); ++member) {
+    const auto& mean = held.means[static_cast<std::size_t>(member)];
+    const bool carries = options_.update == ElasticUpdate::carry;
+    if (!mean || mean->values.empty() || (carries && !mean->contributors.contains(side.place.own))) continue;
+    if (carries && held.own == nullptr) {
+      around_.oracle.violated("a mean has what this node has not brought (L2)");
+      continue;
+    }
+    const FieldVector from = slice_of(side, carries ? *held.own : model_, member);
+    FieldVector by = mean->values;
+    add(by, from, -Field(1));
+    for (Field& value : by) value = value * alpha_;
+    const Part its = part(model_.size(), member, size(side));
+    for (std::uint64_t i = 0; i < its.count(); ++i) model_[its.begin + i] = model_[its.begin + i] + by[i];
+    around_.oracle.moved(side.place.line, side.place.own, round, member, *mean, from, by);
+    moves = true;
+  }
+  side.agent.learn(held.round.contributions_came(), held.round.means_came());
+  return moves;
+}
+
+void GridNode::at_boundary(const FieldVector* step, bool may_apply, TimePoint now) {
+  if (step != nullptr) add(model_, *step);
+  bool changed = step != nullptr;
+  for (Side& side : sides_) {
+    if (model_.empty() || !may_apply) break;
+    for (const Round round : side.agent.take()) {
+      changed = apply(side, round, side.held.at(round)) || changed;
+      side.held.erase(round);
+    }
+  }
+  if (changed) {
+    published_ = std::make_shared<const FieldVector>(model_);
+    ++version_;
+  }
+  for (Side& side : sides_) {
+    if (may_apply) side.agent.applied(version_);
+    do_actions(side, now);
+  }
+}
+
+void GridNode::suspect(int node, bool suspected, TimePoint now) {
+  suspected ? suspects_.insert(node).second : suspects_.erase(node) > 0;
+  for (Side& side : sides_) {
+    const auto found = std::ranges::find(side.place.members, node);
+    if (found == side.place.members.end()) continue;
+    side.agent.suspect(static_cast<int>(found - side.place.members.begin()), suspected);
+    do_actions(side, now);
+  }
+}
+
+TimePoint GridNode::look(TimePoint now) {
+  TimePoint next = TimePoint::never();
+  for (Side& side : sides_) next = std::min(next, look(side, now));
+  return next;
+}
+
+TimePoint GridNode::look(Side& side, TimePoint now) {
+  side.agent.look(now);
+  do_actions(side, now);
+  TimePoint next = side.agent.look_by();
+  for (auto& [round, held] : side.held) {
+    if (held.round.due(now) == LineRound::Due::reduce) reduce(side, round, held, now);
+    if (held.round.due(now) == LineRound::Due::complete) complete(side, round, held, false);
+    next = std::min(next, held.round.due_by());
+  }
+  return next;
+}
+
+bool GridNode::is_line_master(int line) const {
+  return std::ranges::any_of(
+      sides_, [&](const Side& side) { return side.place.line == line && side.agent.line_master() == side.place.own; });
+}
+
+std::vector<GridNode::Progress> GridNode::progress() const {
+  std::vector<Progress> out;
+  for (const Side& side : sides_) {
+    out.push_back({side.place.line, side.agent.next(), side.agent.applied_before()});
+  }
+  return out;
+}
+
+}  // namespace stretto

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "stretto/check/grid/grid_oracle.h"
+#include "stretto/collective/lines/line_agent.h"
+#include "stretto/collective/lines/line_round.h"
+
+namespace stretto {
+
+/// A word of a member of a line to another one.
+struct LineWord {
+  enum class Kind : std::uint8_t {
+    contribution,  ///< the receiver's slice of a model, or none
+    mean,          ///< the sender's slice of the mean
+    start,
+    complete,
+  };
+  Kind kind;
+  int line = 0;
+  int from = 0;  ///< a member
+  Round round = 0;
+  std::shared_ptr<const SliceMean> slice = {};
+};
+
+struct GridCounts {
+  std::uint64_t forced = 0, late = 0, late_means = 0, nulls = 0, reduced_without = 0, completed_without = 0,
+                previous = 0;
+};
+
+/// A node of a simulated grid: the real agents and rounds of its lines, and models of residues. It does at once all
+/// that is due.
+class GridNode {
+ public:
+  struct Place {
+    int line, own;
+    std::vector<int> members;  ///< nodes
+  };
+  struct Surroundings {
+    GridOracle& oracle;
+    GridCounts& counts;
+    std::function<void(int node, const LineWord& word)> send;
+  };
+
+  GridNode(const std::vector<Place>& places, const LineOptions& options, Field alpha, Surroundings around);
+
+  void receive(const LineWord& word, TimePoint now);
+  /// Its application is between two steps. `step`: it has made one; with the first it has a model.
+  void at_boundary(const FieldVector* step, bool may_apply, TimePoint now);
+  void suspect(int node, bool suspected, TimePoint now);
+  bool suspects(int node) const { return suspects_.contains(node); }
+  /// Does what is due, and returns when something else will be.
+  TimePoint look(TimePoint now);
+
+  const FieldVector& model() const { return model_; }
+  bool is_line_master(int line) const;
+  /// By line, what there is.
+  struct Progress {
+    int line;
+    Round next, applied_before;
+  };
+  std::vector<Progress> progress() const;
+
+ private:
+  struct Held {
+    LineRound round;
+    Model own;        // null: nothing
+    FieldVector sum;  // of what has come of the own slice
+    int added = 0;
+    std::vector<std::optional<SliceMean>> means;  // by member
+  };
+  struct Side {
+    Place place;
+    LineAgent agent;
+    std::map<Round, Held> held = {};
+    std::vector<FieldVector> previous = {};  // by member: what came last
+  };
+
+  int size(const Side& side) const { return side.agent.members(); }
+  static void add_to(Held& held, const FieldVector& slice);
+  FieldVector slice_of(const Side& side, const FieldVector& model, int member) const;
+  void tell_others(const Side& side, LineWord word);
+  void do_actions(Side& side, TimePoint now);
+  void open(Side& side, const LineAgent::Action& action, TimePoint now);
+  void reduce(Side& side, Round round, Held& held, TimePoint now);
+  void complete(Side& side, Round round, Held& held, bool forced);
+  /// Whether the model moves.
+  bool apply(Side& side, Round round, Held& held);
+  TimePoint look(Side& side, TimePoint now);
+
+  const LineOptions options_;
+  const Field alpha_;
+  const Surroundings around_;
+  std::vector<Side> sides_;
+  std::set<int> suspects_;  // nodes
+  FieldVector model_;
+  Model published_;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace stretto
