@@ -18,7 +18,7 @@
 
 namespace stretto {
 
-/// What a round of a line has brought to a node.
+/// The means that a round of a line has brought to a node, as sums.
 struct LineResult {
   LineResult(std::span<const BucketSpec> buckets, int nodes) : sums(buckets, 0), who(static_cast<std::size_t>(nodes)) {}
 
@@ -48,7 +48,7 @@ class LineRounds final : public CollectiveBase {
   /// The rounds that are complete, oldest first; valid until applied(). With ElasticUpdate::carry those alone to which
   /// this node has contributed.
   std::vector<LineResult*> take();
-  /// It has applied what it has taken, and `newest` is its model.
+  /// The application has applied what it has taken, and `newest` is its model.
   void applied(StandingModel& newest);
   /// No round is opened any more, and those under way end as they are.
   void stop();

@@ -17,9 +17,9 @@ class NodeModels {
  public:
   explicit NodeModels(std::span<const BucketSpec> buckets) : buckets_(buckets.begin(), buckets.end()) {}
 
-  /// One that nobody has pinned, to write to. Application thread.
+  /// A model that nobody has pinned, to write to. Application thread.
   StandingModel& acquire();
-  /// It is the newest, and pinned once for the caller, who unpin()s it. Application thread.
+  /// Makes it the newest, pinned once for the caller, who unpin()s it. Application thread.
   StandingModel& publish(StandingModel& model);
   void pin(StandingModel& model);
   void unpin(StandingModel& model);
