@@ -65,10 +65,13 @@ void RemoteJob::be_silent(bool is_silent, Duration limit) {
     tell(text("nothing comes from the master of the job at ", at.to_string(), " for ", to_text(limit),
               ": the members of this host wait until it does"));
     silent_ = true;
+    is_asked_since_ = false;
     heard_.notify_all();
   } else {
     tell(text("the master of the job at ", at.to_string(), " is heard again"));
-    ask_who_is_lost();
+    // Over another connection it has been asked before: asked once more, what this process asks meanwhile has no
+    // answer.
+    if (!is_asked_since_) ask_who_is_lost();
   }
 }
 
@@ -86,7 +89,7 @@ void RemoteJob::begin_anew() {
 
 /// Until the master has answered nobody knows whether the others have gone on without the members of this host.
 void RemoteJob::ask_who_is_lost() {
-  silent_ = true;
+  silent_ = is_asked_since_ = true;
   settled_at_ = ++asked_;
   for (const auto& [number, place] : places_) {
     ProcessWords has = ProcessWords::of(ProcessWords::Kind::has, number);

@@ -79,6 +79,7 @@ class RemoteJob final : public JobOfMembers {
   std::map<MemberNumber, int> places_;  // of processes, for which this one has asked, by their numbers
   std::vector<std::string> to_tell_;
   bool silent_ = false;
+  bool is_asked_since_ = false;       // who is lost, since the last silence
   std::string gone_;                  // why there is no master any more
   std::unique_ptr<MasterLine> line_;  // ends first
 };

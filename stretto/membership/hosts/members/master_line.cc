@@ -155,7 +155,8 @@ asio::awaitable<void> MasterLine::reach_again() {
     if (is_gone_for_good()) end({Errc::lost_peer, "it has ended"});
     co_return;
   }
-  if (error || !(silent_ || line_is_over_)) co_return;
+  // The kernel repeats its first packet after a second, too: a connection may be there as `late` closes its socket.
+  if (error || !socket->is_open() || !(silent_ || line_is_over_)) co_return;
   line_is_over_ = false;
   std::exchange(line_, std::make_shared<Line>(std::move(*socket)))->cancel();
   asio::co_spawn(
