@@ -117,7 +117,7 @@ def run(program, algorithm, draw, scratch):
     seed = str(draw.randint(1, 10**6))
     moments = draw_moments(draw, ranks, longest)
     every = draw.choice([0, 40, 97])
-    stop = draw.uniform(0.4, 1) * longest if every and draw.random() < 0.6 else None
+    stop = draw.uniform(0, 0.3) if every and draw.random() < 0.6 else None  # seconds after the first checkpoint
     what = f"{algorithm}, {ranks} ranks, pace {pace}, kills at {', '.join(f'{at:.3f}' for at in moments)}"
     folder = pathlib.Path(tempfile.mkdtemp(dir=scratch))
 
@@ -130,12 +130,15 @@ def run(program, algorithm, draw, scratch):
 
     batches, before, dropped, read = ranks * steps, [], 0, 0
     job = begin(ranks, steps, "--out", str(folder / "run"))
-    killed = kill_ranks(job, ranks, [at for at in moments if stop is None or at < stop], draw)
-    if stop is not None:
-        time.sleep(max(0, stop - max(moments[:killed], default=0)))
+    killed = kill_ranks(job, ranks, [at for at in moments if stop is None or at < longest / 2], draw)
+    end = time.monotonic() + WATCHDOG
+    while stop is not None and job.poll() is None and time.monotonic() < end:
+        time.sleep(0.001)
+        if (folder / "run" / "checkpoint.json").exists():
+            time.sleep(stop)
+            break
+    if stop is not None and job.poll() is None and time.monotonic() < end:
         kill_job(job)
-        if not (folder / "run" / "checkpoint.json").exists():
-            return [], what + f"; {killed} killed, then all, before a checkpoint"
         checkpoint = json.loads((folder / "run" / "checkpoint.json").read_text())
         before, ranks = checkpoint["position"]["steps"], draw.randint(2, 8)
         dropped, read = checkpoint["batches"] - sum(before), len((folder / "log").read_text())
