@@ -157,12 +157,12 @@ bool EngineDriver::drive(FunctionRef<bool()> done, TimePoint deadline, Looking l
   return finished;
 }
 
-bool InterruptibleDriver::drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
-                                std::atomic<std::uint32_t>* or_on) {
+bool Driver::drive_looking(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
+                           std::atomic<std::uint32_t>* or_on, Look& look) {
   for (;;) {
-    if (driver_.drive(done, std::min(deadline, look_.due()), looking, or_on)) return true;
+    if (drive(done, std::min(deadline, look.due()), looking, or_on)) return true;
     const TimePoint now = clock().now();
-    look_.at(now);
+    look.at(now);
     if (now >= deadline) return false;
   }
 }

@@ -34,6 +34,28 @@ struct DriverOptions {
   }
 };
 
+/// A function that a thread calls about ten times a second while it waits, such as one that looks for signals. What it
+/// throws passes through the wait. One thread.
+class Look {
+ public:
+  /// `look` may be empty.
+  explicit Look(std::function<void()> look) : look_(std::move(look)) {}
+
+  /// When to call it next: no sleep lasts longer. Never where it is empty.
+  TimePoint due() const { return look_ ? due_ : TimePoint::never(); }
+  /// Calls it where it is due.
+  void at(TimePoint now) {
+    if (now < due()) return;
+    due_ = now + kEvery;
+    look_();
+  }
+
+ private:
+  static constexpr Duration kEvery = std::chrono::milliseconds(100);
+  const std::function<void()> look_;
+  TimePoint due_;
+};
+
 /// Lets a rank's application wait: time passes, real or virtual, while the rank's engine is stepped.
 class Driver {
  public:
@@ -71,6 +93,9 @@ class Driver {
   /// wait() without the first call of `done`.
   virtual bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
                      std::atomic<std::uint32_t>* or_on) = 0;
+  /// The same, and `look` is called when it is due. What it throws passes through.
+  virtual bool drive_looking(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
+                             std::atomic<std::uint32_t>* or_on, Look& look);
 };
 
 /// Drives one engine in a real process: the application thread while it waits, otherwise a helper thread, never both.
@@ -107,28 +132,6 @@ class EngineDriver final : public Driver, private EngineStepper {
   std::thread helper_;
 };
 
-/// A function that a thread calls about ten times a second while it waits, such as one that looks for signals. What it
-/// throws passes through the wait. One thread.
-class Look {
- public:
-  /// `look` may be empty.
-  explicit Look(std::function<void()> look) : look_(std::move(look)) {}
-
-  /// When to call it next: no sleep lasts longer. Never where it is empty.
-  TimePoint due() const { return look_ ? due_ : TimePoint::never(); }
-  /// Calls it where it is due.
-  void at(TimePoint now) {
-    if (now < due()) return;
-    due_ = now + kEvery;
-    look_();
-  }
-
- private:
-  static constexpr Duration kEvery = std::chrono::milliseconds(100);
-  const std::function<void()> look_;
-  TimePoint due_;
-};
-
 /// Another driver, whose waits can be interrupted: it calls a function while the application waits. What that throws
 /// ends the wait; what was waited for goes on, and can be waited for again.
 class InterruptibleDriver final : public Driver {
@@ -140,7 +143,10 @@ class InterruptibleDriver final : public Driver {
   void notify() override { driver_.notify(); }
 
  private:
-  bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking, std::atomic<std::uint32_t>* or_on) override;
+  bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking,
+             std::atomic<std::uint32_t>* or_on) override {
+    return driver_.drive_looking(done, deadline, looking, or_on, look_);
+  }
 
   Driver& driver_;
   Look look_;

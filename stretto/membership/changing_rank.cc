@@ -237,7 +237,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
   switch (words.kind) {
     case MasterWords::Kind::tell:
       answered_ = true;
-      under_way_ |= words.content.view.epoch > 0;
+      under_way_ |= words.content->view.epoch > 0;
       member_.tell(words.content);
       break;
     case MasterWords::Kind::batch:
@@ -354,7 +354,7 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
 
 void ChangingRank::enter() {
   for (;;) {
-    View view;
+    std::shared_ptr<const View> view;
     {
       std::unique_lock lock(mutex_);
       const auto is_over = [this] {
@@ -362,14 +362,14 @@ void ChangingRank::enter() {
         if (is_spare && told_to_leave()) go();
         return member_.standing() == Standing::finished;
       };
-      wait(lock, [&] { return member_.next().has_value() || is_over(); });
+      wait(lock, [&] { return member_.next() != nullptr || is_over(); });
       if (is_over()) throw Left("the job has ended before this process came in");
-      view = *member_.next();
+      view = member_.next();
     }
     waits(false);  // the master knows nothing of those that wait for this view
     std::unique_ptr<PartOfJob> part;
     try {
-      part = join(view);
+      part = join(*view);
       joining_ = false;
     } catch (const Stopped&) {
       continue;
@@ -384,7 +384,7 @@ void ChangingRank::enter() {
     (void)part->context().world().driver();  // before anybody can want it stopped
     const std::lock_guard lock(mutex_);
     const auto next = member_.next();
-    if (!next || next->epoch != view.epoch) continue;
+    if (!next || next->epoch != view->epoch) continue;
     waits(false);
     if (part_ != nullptr) old_.push_back(std::move(part_));
     part_ = std::move(part);

@@ -148,7 +148,7 @@ void Ledger::grow(int ranks) {
   if (ranks <= before) return;
   accounts_.resize(static_cast<std::size_t>(ranks));
   last_arrival_.resize(accounts_.size());
-  for (Waiting& waiting : waiting_) {
+  for (Waiting& waiting : waiting()) {
     const Waiting old = waiting;
     waiting.arrived = waiting.drained = RankSet(ranks);
     waiting.waits.resize(accounts_.size(), -1);

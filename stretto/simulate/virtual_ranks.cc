@@ -103,19 +103,37 @@ bool VirtualRank::drive(FunctionRef<bool()> done, TimePoint deadline, Looking, s
   return wait_for(done, deadline);
 }
 
-bool VirtualRank::wait_for(FunctionRef<bool()> done, TimePoint deadline) {
+bool VirtualRank::drive_looking(FunctionRef<bool()> done, TimePoint deadline, Looking, std::atomic<std::uint32_t>*,
+                                Look& look) {
+  STRETTO_CHECK(engine_ != nullptr, "rank ", rank_, " waits without an engine");
+  return wait_for(done, deadline, &look);
+}
+
+bool VirtualRank::wait_for(FunctionRef<bool()> done, TimePoint deadline, Look* look) {
+  const Waiting waiting{done, deadline, look};
   step();
-  if (done()) return true;
+  if (is_over(waiting)) return true;
   if (clock().now() >= deadline) return false;
   if (ranks_.stuck_) throw Failure(*ranks_.stuck_);
-  waiting_.emplace(Waiting{done, deadline});
-  cluster().wake_by(rank_, std::min(deadline, step_by()));
+  waiting_.emplace(waiting);
+  cluster().wake_by(rank_, std::min(waiting.until(), step_by()));
   rest();
   waiting_.reset();
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   if (!done_ && ranks_.stuck_) throw Failure(*ranks_.stuck_);
   if (done_) ranks_.last_progress_ = clock().now();
   return done_;
+}
+
+/// Looks where that is due: in the loop in the place of the application, whose thread need not wake up for it.
+bool VirtualRank::is_over(const Waiting& waiting) {
+  if (waiting.done()) return true;
+  const TimePoint now = clock().now();
+  if (waiting.look == nullptr || now < waiting.look->due()) return false;
+  waiting.look->at(now);
+  if (now >= waiting.deadline) return false;
+  step();
+  return waiting.done();
 }
 
 void VirtualRank::main(const std::function<void(VirtualRank&)>& application) {
@@ -155,12 +173,12 @@ void VirtualRank::woken() {
   step();
   if (!waiting_) return cluster().wake_by(rank_, step_by());
   try {
-    done_ = waiting_->done();
+    done_ = is_over(*waiting_);
   } catch (...) {
     thrown_ = std::current_exception();
   }
   if (done_ || thrown_ || clock().now() >= waiting_->deadline) return resume();
-  cluster().wake_by(rank_, std::min(waiting_->deadline, step_by()));
+  cluster().wake_by(rank_, std::min(waiting_->until(), step_by()));
 }
 
 VirtualRanks::VirtualRanks(SimulatedCluster& cluster, int compute_threads)

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -114,6 +115,8 @@ class VirtualRank final : public Driver {
   VirtualRank(VirtualRanks& ranks, int rank);
 
   bool drive(FunctionRef<bool()> done, TimePoint deadline, Looking looking, std::atomic<std::uint32_t>* or_on) override;
+  bool drive_looking(FunctionRef<bool()> done, TimePoint deadline, Looking looking, std::atomic<std::uint32_t>* or_on,
+                     Look& look) override;
 
   // On the application's thread.
   void main(const std::function<void(VirtualRank&)>& application);
@@ -125,12 +128,16 @@ class VirtualRank final : public Driver {
 
   void step();
   TimePoint step_by() const { return engine_ != nullptr ? engine_->step_by() : TimePoint::never(); }
-  bool wait_for(FunctionRef<bool()> done, TimePoint deadline);
-
   struct Waiting {
     FunctionRef<bool()> done;
     TimePoint deadline;
+    Look* look;  // null: none
+    /// When it is looked at again, at the latest.
+    TimePoint until() const { return look == nullptr ? deadline : std::min(deadline, look->due()); }
   };
+
+  bool wait_for(FunctionRef<bool()> done, TimePoint deadline, Look* look = nullptr);
+  bool is_over(const Waiting& waiting);
 
   VirtualRanks& ranks_;
   const int rank_;

@@ -193,7 +193,7 @@ void ChangingJob::hear(MemberNumber number, std::size_t at) {
   if (word.kind == Wants::tell) {
     there.member.tell(word.content);
     const bool is_excluded = there.member.standing() == Standing::excluded;
-    if (is_excluded && rounds_.holding(number).held > static_cast<RoundsHeld>(word.content.view.complete)) {
+    if (is_excluded && rounds_.holding(number).held > static_cast<RoundsHeld>(word.content->view.complete)) {
       ++counts_.excluded_with_own_rounds;
     }
     if (there.member.standing() == Standing::departed) ++counts_.departed;
@@ -265,7 +265,7 @@ void ChangingJob::answer(std::size_t at) {
 }
 
 void ChangingJob::commit(Master& master, const MasterAction& action, Answer answer) {
-  View view = action.content.view;
+  View view = action.content->view;
   // The pool stands beside the register: a master that another one has overtaken does not touch it.
   std::optional<PoolChange> change;
   if (view.epoch == last_.view.epoch + 1) {
@@ -343,6 +343,9 @@ void ChangingJob::describe(std::vector<std::int64_t>& words) const {
     for (const PlacedMember& member : content.view.members) put(member.number), put(member.held);
     for (const MemberNumber number : content.view.departed) put(-number - 2);
   };
+  const auto put_content = [&](const MasterAction& action) {
+    put_view(action.content != nullptr ? *action.content : Registered());
+  };
   put_view(last_);
   for (const auto& [number, site] : sites_) {
     put(site.is_there);
@@ -353,10 +356,9 @@ void ChangingJob::describe(std::vector<std::int64_t>& words) const {
     put(there.is_there);
     if (!there.is_there) continue;
     there.master.describe(words);
-    for (const MasterAction& action : there.wants) put(action.kind), put_view(action.content), put(action.epoch);
+    for (const MasterAction& action : there.wants) put(action.kind), put_content(action), put(action.epoch);
     for (const auto& [number, actions] : there.down) {
-      for (const MasterAction& action : actions)
-        put(number), put(action.kind), put(action.epoch), put_view(action.content);
+      for (const MasterAction& action : actions) put(number), put(action.kind), put(action.epoch), put_content(action);
     }
     for (const auto& [number, sent] : there.up) {
       for (const Word& word : sent) {

@@ -35,7 +35,7 @@ void RemoteJob::hear(const MasterWords& words) {
   const std::lock_guard lock(mutex_);
   switch (words.kind) {
     case MasterWords::Kind::stands:
-      known_ = words.content;
+      known_ = *words.content;
       beside_ = words.beside;
       break;
     case MasterWords::Kind::place:
@@ -48,7 +48,7 @@ void RemoteJob::hear(const MasterWords& words) {
       places_[words.number] = words.place;
       break;
     case MasterWords::Kind::refuse: refused_ = words.why; break;
-    case MasterWords::Kind::tell: known_ = words.content; return;  // the end of the job
+    case MasterWords::Kind::tell: known_ = *words.content; return;  // the end of the job
     case MasterWords::Kind::kill: to_kill_.emplace_back(words.number, Fate::excluded); return;
     case MasterWords::Kind::lost: to_kill_.emplace_back(words.number, Fate::lost_with_host); return;
     default: return;  // words to members

@@ -58,7 +58,7 @@ void Master::learn(const Registered& content) {
     few_since_.reset();
     waiting_since_.clear();
   }
-  known_ = content;
+  if (news) known_ = std::make_shared<const Registered>(content);
   members_.clear();
   for (const PlacedMember& member : view().members) members_.push_back(member.number);
   std::ranges::sort(members_);
@@ -86,7 +86,7 @@ void Master::forget_past() {
 }
 
 void Master::tell_all() {
-  for (const auto& [number, words] : present_) act({.kind = Do::tell, .to = number, .content = *known_});
+  for (const auto& [number, words] : present_) act({.kind = Do::tell, .to = number, .content = known_});
 }
 
 void Master::committed(Written written, const View& view, const std::string& why) {
@@ -122,7 +122,7 @@ void Master::hello(const HelloWords& words) {
   if (!known_ || !is_member(words.number)) lost_.erase(words.number);
   if (!known_) return;
   if (phase_ == Phase::over || is_past(words.number) || (is_member(words.number) && words.epoch < view().epoch)) {
-    act({.kind = Do::tell, .to = words.number, .content = *known_});
+    act({.kind = Do::tell, .to = words.number, .content = known_});
   }
   if (asked_.contains(words.number) && words.epoch <= view().epoch)
     act(MasterAction::of(Do::freeze, words.number, view().epoch));
@@ -426,7 +426,9 @@ void Master::decide() {
   next.use_numbers();
   if (view().epoch == 0) next.terms = present_.at(next.members.front().number).terms;
   phase_ = Phase::writing;
-  act({.kind = Do::commit, .content = {std::move(next), JobEnd::none}, .applied = std::move(applied)});
+  act({.kind = Do::commit,
+       .content = std::make_shared<const Registered>(Registered{std::move(next), JobEnd::none}),
+       .applied = std::move(applied)});
 }
 
 std::string Master::waiting() const {

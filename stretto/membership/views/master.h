@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,7 +35,7 @@ struct MasterOptions {
 struct MasterAction {
   enum class Kind : std::uint8_t {
     read,    ///< the register; answered by Master::read()
-    commit,  ///< content.view, whose position the caller fills in; answered by Master::committed()
+    commit,  ///< content->view, whose position the caller fills in; answered by Master::committed()
     end,     ///< the job, in the register; answered by Master::ended()
     freeze,  ///< tell `to`: FREEZE(epoch)
     tell,    ///< tell `to` the content of the register
@@ -44,11 +45,11 @@ struct MasterAction {
   };
   Kind kind = Kind::read;
   MemberNumber to = 0;
-  std::uint64_t epoch = 0;      ///< of a freeze or an end
-  JobEnd how = JobEnd::none;    ///< of an end
-  Registered content = {};      ///< to tell or to commit
-  BatchesApplied applied = {};  ///< of a commit: in the rounds that count, for the pool
-  std::string words = {};       ///< of a refusal; of an end: why, for a person to read; to say
+  std::uint64_t epoch = 0;                         ///< of a freeze or an end
+  JobEnd how = JobEnd::none;                       ///< of an end
+  std::shared_ptr<const Registered> content = {};  ///< to tell or to commit; null of others
+  BatchesApplied applied = {};                     ///< of a commit: in the rounds that count, for the pool
+  std::string words = {};                          ///< of a refusal; of an end: why, for a person to read; to say
 
   /// One with these alone.
   static MasterAction of(Kind kind, MemberNumber to = 0, std::uint64_t epoch = 0) {
@@ -105,8 +106,8 @@ class Master {
   void tick(TimePoint now);
 
   std::vector<MasterAction> take_actions() { return std::exchange(actions_, {}); }
-  /// The register as far as it is known here; nothing: it has not been read yet.
-  const std::optional<Registered>& known() const { return known_; }
+  /// The register as far as it is known here; null: it has not been read yet.
+  const std::shared_ptr<const Registered>& known() const { return known_; }
   Phase phase() const { return phase_; }
   /// Whether the world of the newest view has begun for all of its members.
   bool has_begun() const { return known_ && view().epoch > 0 && all_of_view(begun_); }
@@ -157,7 +158,7 @@ class Master {
   MasterOptions options_;
   Phase phase_ = Phase::reading;
   TimePoint now_;
-  std::optional<Registered> known_;
+  std::shared_ptr<const Registered> known_;
   std::vector<MemberNumber> members_;  // of the known view, ascending
   std::vector<MasterAction> actions_;
 

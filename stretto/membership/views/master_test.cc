@@ -39,7 +39,7 @@ class MasterOverMemory : public testing::Test {
         said_.push_back(action);
         if (action.kind == Kind::read) master_->read(cell_.read());
         if (action.kind == Kind::end) master_->ended(cell_.end(action.epoch, action.how));
-        if (action.kind == Kind::commit) master_->committed(cell_.commit(action.content.view), action.content.view);
+        if (action.kind == Kind::commit) master_->committed(cell_.commit(action.content->view), action.content->view);
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +32,7 @@ class Member {
   MemberNumber number() const { return number_; }
   Standing standing() const { return standing_; }
   /// The view of the world it is in; of epoch 0: none yet.
-  const View& view() const { return view_; }
+  const View& view() const { return *view_; }
   /// Whether the world it is in has begun for it: it holds all rounds before the world.
   bool has_begun() const { return has_begun_; }
   bool is_leaving() const { return leaving_; }
@@ -44,15 +45,15 @@ class Member {
   [[nodiscard]] bool freeze(std::uint64_t epoch);
   /// Whether the engine of its world has to stand still: no round is completed, and no result taken, that was not
   /// complete when it stopped.
-  bool is_frozen() const { return frozen_ && *frozen_ >= view_.epoch; }
+  bool is_frozen() const { return frozen_ && *frozen_ >= view_->epoch; }
   /// `holding` is read after the engine has stopped; until has_begun() it is what the process holds by itself, whatever
   /// views say. Requires: freeze(epoch) was true.
   ReportWords report(std::uint64_t epoch, const Holding& holding) const;
 
   /// A master has said what the register holds. The newest counts.
-  void tell(const Registered& content);
-  /// The view whose world it may enter at its next call; nothing: none, or the members of that world are asked again.
-  std::optional<View> next() const;
+  void tell(const std::shared_ptr<const Registered>& content);
+  /// The view whose world it may enter at its next call; null: none, or the members of that world are asked again.
+  std::shared_ptr<const View> next() const;
   /// Its application is at a call, and has taken all results that it holds. Requires: next().
   const View& enter();
   /// The process holds all rounds before the world, and the caller forgets its own deposits in them. False: it was
@@ -71,16 +72,16 @@ class Member {
   void describe(std::vector<std::int64_t>& words) const;
 
  private:
-  void hear_of_view(const View& view);
+  void hear_of_view(const std::shared_ptr<const View>& view);
 
   MemberNumber number_;
   std::string host_;
   std::map<std::string, std::string> terms_;
   Standing standing_ = Standing::present;
-  View view_;                              // of its world
-  std::optional<View> told_;               // a later one
-  std::optional<std::uint64_t> frozen_;    // the last epoch in which it has answered FREEZE
-  bool has_begun_ = false, done_ = false;  // in its world
+  std::shared_ptr<const View> view_ = std::make_shared<const View>();  // of its world
+  std::shared_ptr<const View> told_;                                   // a later one; null: none
+  std::optional<std::uint64_t> frozen_;                                // the last epoch in which it has answered FREEZE
+  bool has_begun_ = false, done_ = false;                              // in its world
   bool leaving_ = false;
 };
 

@@ -2,16 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 namespace stretto {
 namespace {
 
-Registered view_of(std::uint64_t epoch, const std::vector<MemberNumber>& numbers, MemberNumber next_number = 10) {
-  Registered content;
-  content.view.epoch = epoch;
-  content.view.next_number = next_number;
-  for (const MemberNumber number : numbers) content.view.members.push_back({number, "h", 0});
+std::shared_ptr<Registered> view_of(std::uint64_t epoch, const std::vector<MemberNumber>& numbers) {
+  const auto content = std::make_shared<Registered>();
+  content->view.epoch = epoch;
+  content->view.next_number = 10;
+  for (const MemberNumber number : numbers) content->view.members.push_back({number, "h", 0});
   return content;
 }
 
@@ -73,8 +74,8 @@ TEST(Member, KnowsHowItStands) {
   excluded.leave();
   excluded.tell(view_of(2, {4}));
   EXPECT_EQ(excluded.standing(), Standing::excluded) << "also where it wanted to leave";
-  Registered without = view_of(2, {4});
-  without.view.departed = {3};
+  const auto without = view_of(2, {4});
+  without->view.departed = {3};
   departed.tell(without);
   EXPECT_EQ(departed.standing(), Standing::departed);
   passed_over.tell(view_of(2, {4}));
@@ -86,18 +87,18 @@ TEST(Member, KnowsHowItStands) {
 TEST(Member, TakesTheEndForItsOwnViewAlone) {
   Member done = in_first_world(), excluded = in_first_world(), spare(12, "h", {}), given_up = in_first_world();
   EXPECT_TRUE(done.finish());
-  Registered end = view_of(1, {3, 4});
-  end.end = JobEnd::done;
+  auto end = view_of(1, {3, 4});
+  end->end = JobEnd::done;
   done.tell(end);
   EXPECT_EQ(done.standing(), Standing::finished);
   end = view_of(2, {4});
-  end.end = JobEnd::done;
+  end->end = JobEnd::done;
   excluded.tell(end);
   EXPECT_EQ(excluded.standing(), Standing::excluded);
   spare.tell(end);
   EXPECT_EQ(spare.standing(), Standing::finished);
   end = view_of(2, {3, 4});
-  end.end = JobEnd::given_up;
+  end->end = JobEnd::given_up;
   given_up.tell(end);
   EXPECT_EQ(given_up.standing(), Standing::given_up);
 }

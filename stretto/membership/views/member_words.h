@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/membership/views/batches_applied.h"
 #include "stretto/membership/views/view.h"
 
 namespace stretto {
@@ -21,9 +22,6 @@ struct HelloWords {
 
 /// The term of a member that reports (RankContext::report()) to the launcher of its job. Other launchers let none in.
 inline constexpr const char* kReportsTo = "reports to";
-
-/// Batches of each member, all its worlds together, that are part of the rounds a member holds.
-using BatchesApplied = std::map<MemberNumber, std::uint64_t>;
 
 /// The rounds and batches that a member holds. Nothing of it but `pending` changes while its engine is stopped.
 struct Holding {

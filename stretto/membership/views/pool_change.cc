@@ -8,9 +8,7 @@ PoolChange change_pool(const Pool& pool, const View& before, const View& next, c
   for (const PlacedMember& member : before.members) numbers.push_back(member.number);
   for (const MemberNumber number : numbers) {
     if (next.has(number)) continue;
-    const auto found = applied.find(number);
-    const std::uint64_t count = found == applied.end() ? 0 : found->second;
-    const auto dropped = change.pool.give_back(number, count, !next.has_departed(number));
+    const auto dropped = change.pool.give_back(number, applied.of(number), !next.has_departed(number));
     change.dropped.insert(change.dropped.end(), dropped.begin(), dropped.end());
   }
   return change;

@@ -155,12 +155,13 @@ void SimulatedMembers::Process::enter() {
   for (;;) {
     place_.wait_until([this] {
       require_present();
-      const bool is_spare = member_.view().epoch == 0 && job_.master_.known().view.epoch > 0 && !member_.next();
+      const bool is_spare = member_.view().epoch == 0 && job_.master_.known()->view.epoch > 0 && !member_.next();
       if (is_spare && told_to_leave_) throw Left();
-      return has_finished() || member_.next().has_value();
+      return has_finished() || member_.next() != nullptr;
     });
     if (has_finished()) throw Left("the job has ended before this process came in");
-    const View view = *member_.next();
+    const std::shared_ptr<const View> entered = member_.next();
+    const View& view = *entered;
     Gathering& gathering = job_.gathering(view);
     auto part = std::make_unique<Part>(
         job_.cluster_.enter(gathering.world, static_cast<int>(*view.place_of(member_.number()))), place_);
@@ -269,9 +270,9 @@ void SimulatedMembers::say(MemberNumber to, const MasterWords& words) {
   });
 }
 
-void SimulatedMembers::hear(const Process& process, const ProcessWords& words) {
+void SimulatedMembers::hear(const Process& process, ProcessWords words) {
   cluster_.after(word_takes(), process.place(),
-                 [this, number = process.number(), words] { master_.hear(number, words); });
+                 [this, number = process.number(), words = std::move(words)] { master_.hear(number, words); });
 }
 
 SimulatedMembers::Gathering& SimulatedMembers::gathering(const View& view) {

@@ -69,10 +69,10 @@ class SimulatedMembers {
 
   /// Of a word between the master and a process.
   Duration word_takes() const;
-  bool is_over() const { return master_.known().end != JobEnd::none; }
+  bool is_over() const { return master_.known()->end != JobEnd::none; }
   void keep_time();
   void say(MemberNumber to, const MasterWords& words);
-  void hear(const Process& process, const ProcessWords& words);
+  void hear(const Process& process, ProcessWords words);
   Gathering& gathering(const View& view);
   void come(Gathering& gathering, const View& view, MemberNumber number);
   /// Sees to the end of a process that has just come.

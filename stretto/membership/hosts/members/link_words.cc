@@ -143,11 +143,11 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
 std::string MasterWords::encoded() const {
   switch (kind) {
     case Kind::freeze: return line_of({{"freeze", epoch}});
-    case Kind::tell: return line_of({{"tell", content.encoded()}});
+    case Kind::tell: return line_of({{"tell", content->encoded()}});
     case Kind::refuse: return line_of({{"refuse", why}});
     case Kind::place: return line_of({{"place", place}, {"number", number}, {"places", places}});
     case Kind::stands:
-      return line_of({{"stands", content.encoded()},
+      return line_of({{"stands", content->encoded()},
                       {"spares", json_of(beside.spares)},
                       {"num spares", beside.spares.size()},
                       {"waits", beside.waits},
@@ -175,7 +175,7 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.kind = fields.has("tell") ? Kind::tell : Kind::stands;
     auto content = Registered::decoded(fields.words(words.kind == Kind::tell ? "tell" : "stands"));
     if (!content) return content.error();
-    words.content = *std::move(content);
+    words.content = std::make_shared<const Registered>(*std::move(content));
     if (words.kind == Kind::tell) return fields.end(std::move(words));
     words.beside.waits = fields.words("waits");
     fields.list("spares", fields.number("num spares", 0, kMostMembers),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,8 +80,8 @@ struct MasterWords {
   };
   Kind kind = Kind::freeze;
   std::uint64_t epoch = 0;
-  Registered content = {};
-  std::optional<std::uint64_t> batch = {};  ///< nothing: there is none now
+  std::shared_ptr<const Registered> content = {};  ///< null of others
+  std::optional<std::uint64_t> batch = {};         ///< nothing: there is none now
   std::uint64_t taken = 0;
   std::string why = {};  ///< of a refusal
   MemberNumber number = 0;

@@ -48,7 +48,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   void begin() {
     master_.begin();
-    if (const View view = known().view; view.epoch > 0) wait_for_members_of(view);
+    if (const auto content = known(); content->view.epoch > 0) wait_for_members_of(content->view);
     asio::co_spawn(
         io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
   }
@@ -78,7 +78,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     sent_away_.insert(number);
     say(number, MasterWords::of(MasterWords::Kind::leave));
   }
-  Registered known() const { return master_.known(); }
+  std::shared_ptr<const Registered> known() const { return master_.known(); }
   std::map<MemberNumber, std::string> reports() const { return reports_; }
   bool is_visited() const {
     const auto is_there = [this](const auto& one) { return !one.second.ended && !gone_with_host_.contains(one.first); };
@@ -113,7 +113,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   void lose_host(const std::shared_ptr<Line>& line);
   /// Whether a process may still be there, and make another connection, though this one has ended.
   bool may_come_back(const std::shared_ptr<Line>& line) const {
-    return liveness_ > Duration::zero() && !line->is_closed_there() && known().end == JobEnd::none;
+    return liveness_ > Duration::zero() && !line->is_closed_there() && known()->end == JobEnd::none;
   }
   /// The process of a member, whose line has ended.
   void end_process(MemberNumber number) {
@@ -180,7 +180,7 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     const TimePoint now = clock_.now();
     master_.tick(now);
     if (!awaited_.empty() && now >= awaited_until_) lose_those_that_have_not_come();
-    if (known().end != JobEnd::none && !std::exchange(end_told_, true)) tell_end();
+    if (known()->end != JobEnd::none && !std::exchange(end_told_, true)) tell_end();
     beat(now);
     const std::string waits = master_.master().waiting();
     if (waits.empty() || waits != waited_) tell_at_ = waits.empty() ? TimePoint::never() : now + kSilence;
@@ -200,7 +200,7 @@ void MasterServer::Impl::wait_for_members_of(const View& view) {
 
 void MasterServer::Impl::lose_those_that_have_not_come() {
   for (const PlacedMember& member : std::exchange(awaited_, {})) {
-    if (lines_.contains(member.number) || !known().view.has(member.number)) continue;
+    if (lines_.contains(member.number) || !known()->view.has(member.number)) continue;
     tell(text("member ", member.number, " has not come back to the master: lost"));
     lose(member.number);
   }
@@ -234,7 +234,7 @@ void MasterServer::Impl::lose_host(const std::shared_ptr<Line>& line) {
   for (const MemberNumber number : lost) {
     lost_with_host_.insert(number);
     if (lines_.contains(number)) gone_with_host_.insert(number);
-    if (!known().view.has(number)) {  // a member hears by the next view that it is none any more
+    if (!known()->view.has(number)) {  // a member hears by the next view that it is none any more
       say(number, MasterWords::of_refusal("its host was silent, and the others go on without it"));
     }
     lose(number);
@@ -411,7 +411,7 @@ bool MasterServer::is_visited() {
 
 Registered MasterServer::known() {
   Registered known;
-  network_.run([&] { known = impl_->known(); });
+  network_.run([&] { known = *impl_->known(); });
   return known;
 }
 

@@ -66,15 +66,15 @@ TEST_F(ServedMembers, OfAnotherVersionAreToldSo) {
 
 TEST_F(ServedMembers, MayMakeAnotherConnection) {
   RawPeer zero = come_as(0, "a", 0), one = come_as(1, "b", 0);
-  EXPECT_EQ(hear(zero, Kind::tell).content.view.epoch, 0u);
-  EXPECT_EQ(hear(zero, Kind::tell).content.view.epoch, 1u);
+  EXPECT_EQ(hear(zero, Kind::tell).content->view.epoch, 0u);
+  EXPECT_EQ(hear(zero, Kind::tell).content->view.epoch, 1u);
   send(one, {.kind = ProcessWords::Kind::take, .batches = 9});
   EXPECT_EQ(hear(one, Kind::batch).batch, 0u);
   send(one, {.kind = ProcessWords::Kind::take, .batches = 9, .taken = 1});
   EXPECT_EQ(hear(one, Kind::batch).batch, 1u);
 
   RawPeer again = come_as(1, "b", 1);
-  EXPECT_EQ(hear(again, Kind::tell).content.view.epoch, 1u);
+  EXPECT_EQ(hear(again, Kind::tell).content->view.epoch, 1u);
   while (!one.hear().empty()) {  // it ends
   }
   send(again, {.kind = ProcessWords::Kind::take, .batches = 9, .taken = 1});
@@ -93,7 +93,7 @@ TEST_F(ServedMembers, MayMakeAnotherConnection) {
 
 TEST_F(ServedMembers, AreToldAgainWhatTheyMayNotHaveHeard) {
   RawPeer zero = come_as(0, "a", 0), one = come_as(1, "b", 0);
-  while (hear(zero, Kind::tell).content.view.epoch < 1) {
+  while (hear(zero, Kind::tell).content->view.epoch < 1) {
   }
   send(zero, {.kind = ProcessWords::Kind::publish, .epoch = 1, .words = "here"});
   EXPECT_EQ(hear(one, Kind::meet).words, "here");
@@ -102,7 +102,7 @@ TEST_F(ServedMembers, AreToldAgainWhatTheyMayNotHaveHeard) {
   (void)hear(one, Kind::leave);
 
   RawPeer again = come_as(1, "b", 0);
-  EXPECT_EQ(hear(again, Kind::tell).content.view.epoch, 1u);
+  EXPECT_EQ(hear(again, Kind::tell).content->view.epoch, 1u);
   (void)hear(again, Kind::leave);
   EXPECT_EQ(hear(again, Kind::meet).words, "here");
 }
@@ -111,9 +111,9 @@ TEST_F(ServedMembers, ThatCloseTheirConnectionsAreLostAtOnce) {
   RawPeer zero = come_as(0, "a", 0);
   {
     RawPeer one = come_as(1, "b", 0);
-    while (hear(zero, Kind::tell).content.view.epoch < 1) {
+    while (hear(zero, Kind::tell).content->view.epoch < 1) {
     }
-    while (hear(one, Kind::tell).content.view.epoch < 1) {
+    while (hear(one, Kind::tell).content->view.epoch < 1) {
     }
   }
   EXPECT_EQ(hear(zero, Kind::freeze).epoch, 1u);

@@ -23,7 +23,8 @@ void MasterSide::tick(TimePoint now) {
 }
 
 void MasterSide::hear_of_missed(MemberNumber number, const ProcessWords& words) {
-  const View view = known().view;
+  const auto content = known();
+  const View& view = content->view;
   if (view.epoch == words.epoch && view.has(number) && view.has(words.number) && number != words.number) {
     missed_.miss(view, number, words.number, now_);
   }
@@ -31,7 +32,7 @@ void MasterSide::hear_of_missed(MemberNumber number, const ProcessWords& words) 
 
 void MasterSide::part_hosts() {
   const auto is_lost = [this](MemberNumber number) { return master_.has_lost(number); };
-  const auto verdict = missed_.decide(known().view, is_lost, now_);
+  const auto verdict = missed_.decide(known()->view, is_lost, now_);
   if (!verdict) return;
   hooks_.tell(verdict->why);
   for (const MemberNumber spare : master_.spares()) {
@@ -69,7 +70,8 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
 }
 
 void MasterSide::pass_on(MemberNumber number, const ProcessWords& words) {
-  const View view = known().view;
+  const auto content = known();
+  const View& view = content->view;
   if (view.epoch != words.epoch || view.place_of(number) != 0) return;
   meeting_ = MasterWords::of(MasterWords::Kind::meet);
   meeting_->epoch = words.epoch;
@@ -78,14 +80,15 @@ void MasterSide::pass_on(MemberNumber number, const ProcessWords& words) {
 }
 
 void MasterSide::pass_on_to(MemberNumber number) {
-  const View view = known().view;
+  const auto content = known();
+  const View& view = content->view;
   const bool is_present = meeting_ && meeting_->epoch == view.epoch && view.has(number);
   if (is_present && view.place_of(number) != 0) hooks_.say(number, *meeting_);
 }
 
 void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
   const auto batch =
-      pool_.hand_out(number, words.taken, words.computed, words.batches, words.plan, known().view.position);
+      pool_.hand_out(number, words.taken, words.computed, words.batches, words.plan, known()->view.position);
   if (!batch) return hooks_.say(number, MasterWords::of_refusal(batch.error().message));
   hooks_.say(number, MasterWords::of_batch(*batch, words.taken));
 }
@@ -102,7 +105,7 @@ void MasterSide::act() {
 void MasterSide::carry_out(MasterAction action) {
   switch (action.kind) {
     case MasterAction::Kind::read: return master_.read(register_.read());
-    case MasterAction::Kind::commit: return commit(std::move(action.content.view), std::move(action.applied));
+    case MasterAction::Kind::commit: return commit(action.content->view, std::move(action.applied));
     case MasterAction::Kind::end: {
       const Written written = register_.end(action.epoch, action.how);
       if (written == Written::done && !action.words.empty()) hooks_.tell(action.words);
@@ -122,7 +125,7 @@ void MasterSide::commit(View view, BatchesApplied applied) {
   std::optional<PoolChange> change;
   std::string words;
   if (Pool* const pool = pool_.pool()) {
-    change = change_pool(*pool, known().view, view, applied);
+    change = change_pool(*pool, known()->view, view, applied);
     view.position = change->pool.position();
     words = pool_.words_of(change->pool);
   }

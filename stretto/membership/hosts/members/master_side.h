@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -41,8 +42,8 @@ class MasterSide {
   void tick(TimePoint now);
 
   const Master& master() const { return master_; }
-  /// The register as far as it is known here.
-  Registered known() const { return master_.known().value_or(Registered{}); }
+  /// The register as far as it is known here. It stays as it is when the master learns of another content.
+  std::shared_ptr<const Registered> known() const { return master_.known() != nullptr ? master_.known() : nothing_; }
 
  private:
   /// Tells the other members of a view where the first of them, which has said so, has them meet.
@@ -62,6 +63,7 @@ class MasterSide {
 
   Register& register_;
   const MasterSideHooks hooks_;
+  const std::shared_ptr<const Registered> nothing_ = std::make_shared<const Registered>();
   Master master_;
   KeptPool pool_;
   BatchesApplied applied_;              // before the present world, and not settled

@@ -8,11 +8,6 @@
 namespace stretto {
 namespace {
 
-/// Adds the batches of a round, whose ranks are the members of `view`.
-void add(BatchesApplied& applied, const View& view, const RoundHeader& header) {
-  for (const RankTimes& times : header.times) applied[view.members[times.rank].number] += times.batches;
-}
-
 void put(std::string& text, std::uint64_t word) {
   text.append(reinterpret_cast<const char*>(&word), sizeof word);
 }
@@ -84,12 +79,12 @@ MemberAccount::~MemberAccount() {
 
 void MemberAccount::entered() {
   const std::lock_guard lock(mutex_);
-  views_.push_back(changes_.view());
+  worlds_.emplace_back(changes_.view());
 }
 
 void MemberAccount::begun(CarriedSums* rounds) {
   const std::lock_guard lock(mutex_);
-  views_ = {changes_.view()};
+  worlds_ = {Seated(changes_.view())};
   rounds_ = rounds;
   has_begun_ = has_model_ = true;
 }
@@ -122,11 +117,19 @@ void MemberAccount::learned(const std::string& last_round) {
   has_model_ = true;
 }
 
-const View& MemberAccount::view_of(Round round) const {
+MemberAccount::Seated::Seated(const View& view) : epoch(view.epoch), complete(view.complete) {
+  for (const PlacedMember& member : view.members) numbers.push_back(member.number);
+}
+
+void MemberAccount::add(BatchesApplied& applied, const Seated& seated, const RoundHeader& header) {
+  for (const RankTimes& times : header.times) applied[seated.numbers[times.rank]] += times.batches;
+}
+
+const MemberAccount::Seated& MemberAccount::seated_in(Round round) const {
   // The rounds before a world may be fewer than those before one that nobody has begun.
-  const auto is_before = [&](const View& view) { return view.complete <= round; };
-  const auto last = std::find_if(views_.rbegin(), views_.rend(), is_before);
-  STRETTO_CHECK(last != views_.rend(), "round ", round, " is of a world before that of epoch ", views_.front().epoch);
+  const auto is_before = [&](const Seated& world) { return world.complete <= round; };
+  const auto last = std::find_if(worlds_.rbegin(), worlds_.rend(), is_before);
+  STRETTO_CHECK(last != worlds_.rend(), "round ", round, " is of a world before that of epoch ", worlds_.front().epoch);
   return *last;
 }
 
@@ -137,9 +140,9 @@ std::vector<std::uint64_t> MemberAccount::batches_by_number(int numbers) const {
 }
 
 RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int numbers) const {
-  const View& view = view_of(round);
-  const auto number_of = [&view](int rank) {
-    return static_cast<int>(view.members[static_cast<std::size_t>(rank)].number);
+  const Seated& seated = seated_in(round);
+  const auto number_of = [&seated](int rank) {
+    return static_cast<int>(seated.numbers[static_cast<std::size_t>(rank)]);
   };
   RoundHeader all(numbers);
   for (const auto set : {&RoundHeader::arrived, &RoundHeader::fresh, &RoundHeader::stale, &RoundHeader::drained}) {
@@ -148,7 +151,7 @@ RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int
     }
   }
   RankSet here(numbers);
-  for (const PlacedMember& member : view.members) here.insert(static_cast<int>(member.number));
+  for (const MemberNumber number : seated.numbers) here.insert(static_cast<int>(number));
   for (int number = 0; number < numbers; ++number) {  // lost, or not here yet
     if (!here.contains(number)) all.drained.insert(number);
   }
@@ -165,7 +168,7 @@ RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int
 }
 
 void MemberAccount::count(const RoundResult& result) {
-  add(applied_, view_of(result.round), *result.header);
+  add(applied_, seated_in(result.round), *result.header);
   batches_ += result.header->batches;
   handed_ = result.round + 1;
 }
@@ -205,7 +208,7 @@ Holding MemberAccount::holding() const {
     for (Round round = handed_; round < carried.complete(); ++round) {
       const auto header = carried.header_of(round);
       STRETTO_CHECK(header.has_value(), "round ", round, " is complete, and not handed over, and its header is gone");
-      add(holding.applied, views_.front(), *header);
+      add(holding.applied, worlds_.front(), *header);
       holding.held = static_cast<RoundsHeld>(round) + 1;
     }
   }
@@ -214,8 +217,7 @@ Holding MemberAccount::holding() const {
 }
 
 std::uint64_t MemberAccount::num_pending_beside(const BatchesApplied& applied) const {
-  const auto mine = applied.find(changes_.number());
-  return deposited_ - std::min(deposited_, mine != applied.end() ? mine->second : 0);
+  return deposited_ - std::min(deposited_, applied.of(changes_.number()));
 }
 
 std::uint64_t MemberAccount::num_pending() const {

@@ -74,8 +74,17 @@ class MemberAccount final : public RoundListener {
   void after(const RoundResult& result) override;
 
  private:
-  /// By rank, the members of the world to which a round belongs.
-  const View& view_of(Round round) const;
+  /// The members of a world.
+  struct Seated {
+    explicit Seated(const View& view);
+    std::uint64_t epoch = 0;
+    Round complete = 0;                 // before it
+    std::vector<MemberNumber> numbers;  // by rank
+  };
+  /// Adds the batches of a round of a world.
+  static void add(BatchesApplied& applied, const Seated& seated, const RoundHeader& header);
+  /// The world to which a round belongs.
+  const Seated& seated_in(Round round) const;
   /// Any thread, once the engine of the present world is frozen.
   Holding holding() const;
   /// Batches that this rank has handed over beside those applied.
@@ -88,7 +97,7 @@ class MemberAccount final : public RoundListener {
   const bool averaged_;
 
   mutable std::mutex mutex_;       // of what follows, which the application alone changes
-  std::vector<View> views_;        // of the world begun last, and of those entered since
+  std::vector<Seated> worlds_;     // begun last, and entered since
   CarriedSums* rounds_ = nullptr;  // of the world begun last, where they are carried
   bool has_begun_ = false, has_model_ = false;
   Round handed_ = 0;
