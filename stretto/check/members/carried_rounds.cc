@@ -111,7 +111,8 @@ void CarriedRounds::go_on(MemberNumber number, Process& process) {
     for (const Outcome& outcome : process.results) add_to_history(mesh, outcome);
   }
   const auto& history = *mesh.history;
-  if (history.size() < first || !std::equal(process.results.begin(), process.results.end(), history.begin())) {
+  if (history.size() < std::max(first, process.complete()) ||
+      !std::equal(process.results.begin(), process.results.end(), history.begin())) {
     violated(text("member ", number, " begins epoch ", process.epoch, " with other results than the others"));
   }
   Deposits front;
@@ -349,7 +350,7 @@ void CarriedRounds::draw_batch(MemberNumber number, Process& process) {
   pool_.computed(number, process.computed.size());
   const auto batch = pool_.take(number);
   if (!batch) {
-    process.last_drawn.reset();
+    if (newest_.has(number)) process.last_drawn.reset();  // else it is lost already, by the last that it has drawn
     process.at = At::draining;
     process.drained = true;
     return;

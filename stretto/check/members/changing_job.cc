@@ -177,7 +177,12 @@ void ChangingJob::tell(MemberNumber number, std::size_t at) {
   Master& master = masters_[at].master;
   switch (word.kind) {
     case Word::Kind::hello: master.hello(word.hello); break;
-    case Word::Kind::report: master.reported(word.report); break;
+    case Word::Kind::report:
+      master.reported(word.report);
+      if (master.known() && master.known()->view.epoch == word.report.epoch && word.report.holding.held == kNoModel) {
+        masters_[at].not_begun = word.report.epoch;
+      }
+      break;
     case Word::Kind::begun: master.begun(number, word.epoch); break;
     case Word::Kind::done: master.done(number, word.epoch); break;
     case Word::Kind::leaving: master.leaving(number); break;
@@ -230,9 +235,9 @@ void ChangingJob::follow(std::size_t at) {
   MasterSite& there = masters_[at];
   for (MasterAction& action : there.master.take_actions()) {
     switch (action.kind) {
+      case Wants::end: check_spares(there, action); [[fallthrough]];
       case Wants::read:
-      case Wants::commit:
-      case Wants::end: there.wants.push_back(std::move(action)); break;
+      case Wants::commit: there.wants.push_back(std::move(action)); break;
       case Wants::freeze:
       case Wants::tell: there.down[action.to].push_back(std::move(action)); break;
       case Wants::kill:
@@ -295,6 +300,8 @@ void ChangingJob::check_register(const Registered& now) {
       return member.held == kNoModel || rounds_.holding(member.number).held == kNoModel;
     });
     if (view.epoch > 1 && holds_nothing) ++counts_.begun_anew;
+    const auto stays = [&](const PlacedMember& member) { return before.has(member.number); };
+    if (view.epoch > 1 && std::ranges::none_of(view.members, stays)) ++counts_.begun_by_spares;
   } else if (view != before) {
     violated("the view changes at the end");
   }
@@ -309,6 +316,18 @@ void ChangingJob::check_given_up(const View& view) {
     if (is_left && (view.complete == 0 || rounds_.holding(member.number).held != kNoModel)) {
       violated(text("the job is given up in epoch ", view.epoch, ", and member ", member.number, " is left"));
     }
+  }
+}
+
+/// Where all members are lost, and one of them has said that their first world has not begun, spares take over.
+void ChangingJob::check_spares(const MasterSite& master, const MasterAction& end) {
+  if (end.how != JobEnd::given_up) return;
+  const View& view = master.master.known()->view;
+  const auto is_lost = [&](const PlacedMember& member) { return master.master.has_lost(member.number); };
+  const bool are_enough = std::min(master.master.spares().size(), options_.most) >= options_.least;
+  if (view.epoch > 0 && view.complete == 0 && master.not_begun == view.epoch && are_enough &&
+      std::ranges::all_of(view.members, is_lost)) {
+    violated(text("the job is given up in epoch ", view.epoch, ", which has not begun, and spares are there"));
   }
 }
 

@@ -76,7 +76,8 @@ class ChangingJob {
   void describe(std::vector<std::int64_t>& words) const;
 
   struct Counts {
-    std::uint64_t excluded_with_own_rounds = 0, leavers_held_back = 0, departed = 0, holders_lost = 0, begun_anew = 0;
+    std::uint64_t excluded_with_own_rounds = 0, leavers_held_back = 0, departed = 0, holders_lost = 0, begun_anew = 0,
+                  begun_by_spares = 0;
     std::map<Master::Phase, std::uint64_t> masters_lost;
   };
   const Counts& counts() const { return counts_; }
@@ -100,6 +101,7 @@ class ChangingJob {
     std::map<MemberNumber, std::deque<MasterAction>> down;
     std::map<MemberNumber, std::deque<Word>> up;
     std::set<MemberNumber> knows_lost;
+    std::uint64_t not_begun = 0;  // the last epoch in which a member has reported that it has no model
   };
 
   Site& site(MemberNumber number) { return sites_.at(number); }
@@ -114,6 +116,7 @@ class ChangingJob {
   void commit(Master& master, const MasterAction& action, Answer answer);
   void check_register(const Registered& now);
   void check_given_up(const View& view);
+  void check_spares(const MasterSite& master, const MasterAction& end);
   void check_standing(MemberNumber number);
   void look(MemberNumber number);
   void violated(const std::string& what) {

@@ -392,10 +392,15 @@ void Master::decide() {
     most_held = holding.held;
     applied = holding.applied;
   }
-  // A member that has not begun has kept all from leaving the job: nobody knows of a model but those that are lost.
+  // A member that has stopped without having begun has kept all from leaving the job, also where it is lost by now and
+  // only spares are left: nobody knows of a model but those that are lost.
+  const bool may_begin_anew =
+      !old.empty() || (come.size() >= options_.least && std::ranges::any_of(reports_, [](const auto& one) {
+                         return one.second.holding.held == kNoModel;
+                       }));
   const bool begins_anew =
       most_held == kNoModel && (view().epoch == 0 || (view().complete == 0 && !defect(Defect::members_never_anew) &&
-                                                      (!old.empty() || defect(Defect::members_anew_after_loss))));
+                                                      (may_begin_anew || defect(Defect::members_anew_after_loss))));
   if (most_held == kNoModel && !begins_anew) return end(JobEnd::given_up);
 
   const auto may_go = [&](MemberNumber number) {

@@ -232,6 +232,24 @@ TEST_F(MasterOverMemory, BeginsAnewWhenItsFirstIsLostBeforeAllHaveBegun) {
   EXPECT_EQ(cell_.read().value().end, JobEnd::none);
 }
 
+TEST_F(MasterOverMemory, TakesInSparesWhereAllAreLostBeforeTheyHaveBegun) {
+  for (const bool has_said : {true, false}) {
+    cell_ = MemoryRegister();
+    start({.least = 2, .most = 3, .gather = 1s});
+    for (const MemberNumber number : {0, 1, 2, 3, 4}) hello(number);
+    EXPECT_EQ(view().members.size(), 3u);
+    master_->lost(0);
+    follow();
+    if (has_said) report(1, kNoModel);
+    master_->lost(1), master_->lost(2);
+    follow();
+    EXPECT_EQ(view().epoch, has_said ? 2u : 1u) << "else nobody knows that the first world has not begun";
+    EXPECT_EQ(view().has(3) && view().has(4), has_said);
+    EXPECT_EQ(cell_.read().value().end, has_said ? JobEnd::none : JobEnd::given_up);
+    EXPECT_EQ(view().members.front().held, 0);
+  }
+}
+
 TEST_F(MasterOverMemory, GivesUpAJobWhoseModelIsLost) {
   begin_with_three();
   for (const MemberNumber number : {0, 1, 2}) master_->lost(number);
