@@ -63,7 +63,7 @@ void describe_members(CommandLine& line, ProgramRanks& job) {
       "it is waited for, and named after ten seconds.",
       [&job](std::string_view option, const std::string& text) {
         job.evict = parse_duration(option, text, "5s");
-        if (job.evict < std::chrono::seconds(2)) reject(option, text, "expected a time from 2s", "--evict 5s");
+        if (job.evict < std::chrono::seconds(2)) reject(option, text, "expected a time from 2s", "5s");
       });
   line.flag("--no-return", "",
             "With MIN:MAX: no process takes the place of a member that is excluded by --evict, or was lost with its "

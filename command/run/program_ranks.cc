@@ -342,7 +342,7 @@ void RunningPrograms::part_with(MemberNumber number, JobOfMembers::Fate fate) {
   const int slot = slot_of(number);
   if (slot < 0) return;
   parted_[slot] = fate;
-  if (fate == JobOfMembers::Fate::excluded) return processes_.end_member(slot);
+  if (fate == JobOfMembers::Fate::excluded) return processes_.end_member(slot, job_.grace_of_excluded());
   if (processes_.process(slot) != 0) processes_.send(slot, SIGKILL);
 }
 

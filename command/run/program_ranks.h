@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -30,8 +31,13 @@ struct ProgramRanks {
   /// The processes come to the job that listens there, as `here` of its members; an empty program: as it has it.
   std::optional<JobAddress> job = {};
   Duration grace = std::chrono::seconds(30);  ///< from SIGTERM, or a signal that is passed on, to SIGKILL
-  bool tag = false;                           ///< each line of output begins with its rank
-  bool reads_reports = false;                 ///< where members change: EndOfPrograms::reports are asked for
+  /// That of a member without which the others go on: with `evict` little, since one that stands still ends by no
+  /// signal that it could handle.
+  Duration grace_of_excluded() const {
+    return evict > Duration::zero() ? std::min<Duration>(grace, std::chrono::seconds(5)) : grace;
+  }
+  bool tag = false;            ///< each line of output begins with its rank
+  bool reads_reports = false;  ///< where members change: EndOfPrograms::reports are asked for
 };
 
 /// How the processes of a job have ended.

@@ -37,7 +37,7 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
       "with its members; from 1s. Less goes on sooner, more outlives a longer break of a link. Default 5s.",
       [&job](std::string_view option, const std::string& text) {
         job.liveness = parse_duration(option, text, "5s");
-        if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "--liveness 5s");
+        if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "5s");
       });
   line.option(
       "--register", "FILE",

@@ -35,6 +35,9 @@ Token token_of(const ProgramRanks& job) {
 
 StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.log.empty()) {
   const bool others_come = job.restarts > 0 || job.listen;  // then too few are waited for
+  const Duration wait = job.patience.value_or(others_come ? kForAnother : Duration(0));
+  // Where others come from elsewhere one that leaves is held as long as a lost one is waited for: it goes on computing.
+  const Duration for_one_in_place = std::max(kForOneInPlace, job.listen ? wait : job.patience.value_or(Duration(0)));
   const std::optional<Token> made_up = job.listen ? JobSecret::by_environment() : std::nullopt;
   const Token token = made_up.value_or(token_of(job));
   master_ = std::make_unique<JobMaster>(JobMaster::Options{
@@ -45,8 +48,8 @@ StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.
       .most = job.ranks,
       .first = std::min(job.ranks, here > 0 ? here : job.least),
       .places = std::min(JobMemory::kMaxRanks, std::max(job.ranks, here) + (job.listen ? job.ranks : 0)),
-      .wait = job.patience.value_or(others_come ? kForAnother : Duration(0)),
-      .wait_to_leave = others_come ? kForOneInPlace : Duration(0),
+      .wait = wait,
+      .wait_to_leave = others_come ? for_one_in_place : Duration(0),
       .evict = job.evict,
       .program = job.program,
       .liveness = job.listen ? job.liveness : Duration(0),

@@ -200,9 +200,14 @@ def shutdown() -> None:
     job = _leave()
     if job is None:
         return
-    for part in _take_parts():
-        part._end()
-    job.leave()
+    _state.job = job  # until its parts have ended, whose last rounds call what listens to them
+    try:
+        for part in _take_parts():
+            part._end()
+    finally:
+        is_there, _state.job = _state.job is job, None
+    if is_there:
+        job.leave()
 
 
 def _leave() -> _core.Job | None:

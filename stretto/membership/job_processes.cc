@@ -20,8 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kToEndByItself = 5s;  // a member without which the others go on
-
 /// The guard of own_sessions: keeps the groups that it is told of, −group once a group is no more, and kills them when
 /// the process that tells it has ended. In a session of its own it outlives what a terminal sends.
 [[noreturn]] void guard_groups(int from_launcher) {
@@ -216,10 +214,10 @@ void JobProcesses::kill_within(Duration grace) {
   if (grace < TimePoint::never() - now) kill_at_ = std::min(kill_at_, now + grace);
 }
 
-void JobProcesses::end_member(int rank) {
+void JobProcesses::end_member(int rank, Duration grace) {
   if (process(rank) == 0) return;
   TimePoint& kill_at = processes_[static_cast<std::size_t>(rank)].kill_at;
-  kill_at = std::min<TimePoint>(kill_at, clock_.now() + kToEndByItself);
+  kill_at = std::min<TimePoint>(kill_at, clock_.now() + grace);
 }
 
 }  // namespace stretto

@@ -61,9 +61,9 @@ class JobProcesses {
   void send_all(int signal);         ///< to all ranks that run, and to what is left
   void send(int rank, int signal);   ///< to one, and its group; without effect for one that is not there
   void kill_within(Duration grace);  ///< all of these that are there then; of several times the first counts
-  /// A rank, and its group, without which the others go on, where members change: it has some seconds to end by itself,
-  /// and its words to be read. Without effect for one that is not there.
-  void end_member(int rank);
+  /// A rank, and its group, without which the others go on, where members change: it has so long to end by itself.
+  /// Without effect for one that is not there.
+  void end_member(int rank, Duration grace);
 
  private:
   struct Process {

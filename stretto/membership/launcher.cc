@@ -235,7 +235,7 @@ void Launcher::watch_once() {
   if (master_) {
     master_->fulfil_wishes(
         [this](MemberNumber number, JobOfMembers::Fate) {
-          if (std::in_range<int>(number)) processes_.end_member(static_cast<int>(number));
+          if (std::in_range<int>(number)) processes_.end_member(static_cast<int>(number), options_.grace_after_loss);
         },
         [this](const std::string& line) { say(line); });
   }

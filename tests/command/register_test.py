@@ -178,6 +178,7 @@ class BadInput(ProgramTest):
                                                       "'true': name another file"))
             pathlib.Path(folder, "text").write_text("of somebody else\n", encoding="ascii")
             self.assertIn("is no log of a register", start(f"{folder}/text", "true").stderr)
+            self.assertIn("expected a file of a job's own", start("/dev/full", "true").stderr)  # it never ends
             self.assertIn("No such file or directory", start(f"{folder}/no/register", "true").stderr)
             self.assertFalse(pathlib.Path(folder, "other").exists())
 

@@ -135,6 +135,10 @@ Result<std::unique_ptr<LogRegister>> LogRegister::open(const std::string& path, 
   if (job.find('\n') != std::string::npos) throw UsageError("the name of a job is one line");
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (file.get() < 0) return io_error(path, errno);
+  struct stat what {};
+  if (::fstat(file.get(), &what) != 0 || !S_ISREG(what.st_mode)) {
+    return Error{Errc::bad_input, text("'", path, "' is no log of a register: expected a file of a job's own")};
+  }
   const bool is_locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   if (!is_locked || !is_at(path, file.get())) {
     if (!is_locked && errno != EWOULDBLOCK) return io_error(path, errno);

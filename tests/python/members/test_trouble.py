@@ -147,10 +147,11 @@ def test_a_fork_in_between(tmp_path: pathlib.Path, ends: str) -> None:
 
 
 def test_a_program_that_ends_without_finish(tmp_path: pathlib.Path) -> None:
-    result = train(tmp_path, "2:2", end="")
+    result = train(tmp_path, "2:2", registered="optimizer.on_round(lambda _: stretto.size())", end="")
     assert result.stdout.count("\n") == 2
     assert "is lost" not in result.stderr, result.stderr
     assert "Traceback" not in result.stderr, result.stderr
+    assert "UsageError" not in result.stderr, result.stderr  # from the hook of the last rounds
 
 
 def test_an_iterable_dataset(tmp_path: pathlib.Path) -> None:
