@@ -305,7 +305,11 @@ bool Master::too_few_stay() const {
 
 /// The same, and nobody has come for so long that the job is given up.
 bool Master::ends_by_leaving() const {
-  return too_few_stay_since_ && now_ - *too_few_stay_since_ >= options_.wait_to_leave;
+  if (!too_few_stay_since_) return false;
+  const std::vector<MemberNumber> old = survivors();
+  const bool all_leave = std::ranges::all_of(old, [&](MemberNumber number) { return leaving_.contains(number); });
+  const Duration wait = all_leave ? std::min(options_.wait_to_leave, options_.wait_for_last) : options_.wait_to_leave;
+  return now_ - *too_few_stay_since_ >= wait;
 }
 
 void Master::watch() {

@@ -23,6 +23,7 @@ struct MasterOptions {
   Duration wait = std::chrono::minutes(5);  ///< for members or the register, before the job is given up
   /// For members in the places of those that leave, where too few would be left, before the job is given up.
   Duration wait_to_leave = std::chrono::minutes(5);
+  Duration wait_for_last = std::chrono::seconds(10);  ///< the same, at most, where all leave
   Duration gather = Duration(0);             ///< from the last that has come, so that one view takes several in
   std::size_t first = 64;                    ///< so many are not waited for any longer, in the first view
   Duration gather_more = Duration(0);        ///< the same, at most, once the job is under way
