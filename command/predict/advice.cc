@@ -217,7 +217,8 @@ std::vector<Choice> settings_for(int ranks, const SimulatedHosts& hosts) {
 }
 
 std::vector<Choice> settings_without_shape() {
-  return known({{"d-psgd"}, {"sgp"}, {"osgp"}, {"gossip-grad"}, {"ad-psgd"}, {"easgd"}, {"easgd-async"}});
+  return known(
+      {{"d-psgd"}, {"sgp"}, {"osgp"}, {"gossip-grad"}, {"ad-psgd"}, {"easgd"}, {"easgd-async"}, {"easgd-grid"}});
 }
 
 std::vector<Choice> all_settings_for(int ranks, const SimulatedHosts& hosts) {

@@ -48,7 +48,7 @@ void describe_options(CommandLine& line, AdviseCommand& command) {
               "16, wagma:4, "
               "tau = 20, ps-async\". Default: of some dozens of quorums, groups, periods and servers "
               "the ten best, found by when ranks wait for one another under each; up to 16 ranks also d-psgd, sgp, "
-              "osgp, gossip-grad, ad-psgd, easgd and easgd-async, each with its defaults.",
+              "osgp, gossip-grad, ad-psgd, easgd, easgd-async and easgd-grid, each with its defaults.",
               into(command.algorithms));
   line.heading("The machines");
   line.option(

@@ -80,7 +80,7 @@ void describe_members(CommandLine& line, LookedAtJob& options) {
   line.positional("ADDRESS", CommandLine::Presence::required, std::string(kAddressHelp), into_address(options.job));
   options.output.add_option(line);
   describe_secret(line, options.secret_file);
-  line.example("stretto members 127.0.0.1:29400", "Who is in the job?");
+  line.example("stretto members 29400", "Who is in the job?");
 }
 
 const char* word_of(JobEnd end) {
@@ -137,7 +137,7 @@ void describe_leave(CommandLine& line, LookedAtJob& options) {
                   "members.",
                   into(options.member));
   describe_secret(line, options.secret_file);
-  line.example("stretto leave 127.0.0.1:29400 3", "Member 3 ends its step, hands it over, and goes.");
+  line.example("stretto leave 29400 3", "Member 3 ends its step, hands it over, and goes.");
   line.note(
       "Returns when they have left: no batch is computed twice, and the others do not wait. The last members of a job "
       "cannot leave this way: end the job where it was started.");

@@ -137,6 +137,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
   }
   void hear(MasterLine& line, const MasterWords& words);
   void freeze(MasterLine& line, std::uint64_t epoch);
+  /// The engine of its world, for good, and whoever waits in a call of it.
+  void stand_still();
   Holding holding() const;
   /// Waits until `done`, which is called with the mutex locked. Throws what keeps this rank from going on.
   template <class Done>
@@ -239,6 +241,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
       answered_ = true;
       under_way_ |= words.content->view.epoch > 0;
       member_.tell(words.content);
+      if (member_.standing() == Standing::excluded) stand_still();  // nobody asks it to, and it may wait in a round
       break;
     case MasterWords::Kind::batch:
       if (!asked_ || asked_->taken != words.taken) break;  // it was asked twice
@@ -257,14 +260,17 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
   changed_.notify_all();
 }
 
+void ChangingRank::stand_still() {
+  if (engine_ == nullptr) return;
+  engine_->freeze();
+  changing_.store(true, std::memory_order_release);
+}
+
 /// The engine stops before what the rank holds is counted, and nothing of its world is counted afterwards.
 void ChangingRank::freeze(MasterLine& line, std::uint64_t epoch) {
   std::unique_lock lock(mutex_);
   if (!member_.freeze(epoch)) return line.write(hello());
-  if (engine_ != nullptr && epoch >= member_.view().epoch) {
-    engine_->freeze();
-    changing_.store(true, std::memory_order_release);
-  }
+  if (epoch >= member_.view().epoch) stand_still();
   const ReportWords report = member_.report(epoch, holding());
   line.write(ProcessWords{.kind = ProcessWords::Kind::report, .report = report});
   changed_.notify_all();

@@ -333,10 +333,10 @@ class WholeRuns(PredictTest):
                      "diloco, H = 16"):
             self.assertIn(name, compared)
         run = {setting["algorithm"]: setting["batches_per_s"] for setting in advice["settings"]}
-        alone = {"d-psgd", "sgp", "osgp", "gossip-grad", "ad-psgd", "easgd", "easgd-async"}
+        alone = {"d-psgd", "sgp", "osgp", "gossip-grad", "ad-psgd", "easgd", "easgd-async", "easgd-grid"}
         self.assertLessEqual(alone, set(run))
         self.assertFalse(alone & set(compared))
-        self.assertIn(len(run), (17, 18))
+        self.assertIn(len(run), (18, 19))
         self.assertIn("sync", run)
         for name in alone:
             run.pop(name)
@@ -354,7 +354,7 @@ class WholeRuns(PredictTest):
             self.assertAlmostEqual(compared_too[name] / setting["batches_per_s"], 1, delta=0.05, msg=name)
         text = stretto("advise", self.times, "--replicas", "1", "--steps", "40").stdout
         self.assertIn(f"; {len(compared)} settings were compared by when their ranks wait, and the best of them run, "
-                      "with 7 that only a run can tell of", text)
+                      "with 8 that only a run can tell of", text)
 
     def test_plot_names_all_settings(self):
         for name, few in (("advice.png", ("--algorithms", "eager-solo")), ("advice.svg", ())):

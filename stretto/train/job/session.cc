@@ -132,9 +132,11 @@ void Session::compare_fingerprints() {
   const auto all = meeting_->gather(*driver_, mine);
   const std::size_t right = account_ != nullptr ? static_cast<std::size_t>(holder()) : 0;
   std::string differs;  // of this rank, where members change; else of any
-  for (std::size_t i = 0; i < fingerprints_.size(); ++i) {
+  bool all_fit = true;
+  for (std::size_t i = 0; i < fingerprints_.size() && (account_ == nullptr || differs.empty()); ++i) {
     const auto is_other = [&](const Meeting::Numbers& theirs) { return theirs[i] != all[right][i]; };
     if (std::ranges::none_of(all, is_other)) continue;
+    all_fit = false;
     const auto texts = meeting_->gather_texts(*driver_, fingerprints_[i].text);  // every rank has seen the same
     for (std::size_t rank = 0; rank < all.size() && differs.empty(); ++rank) {
       // The others go on without a rank that does not fit: where members change it alone says so.
@@ -145,7 +147,7 @@ void Session::compare_fingerprints() {
     }
   }
   if (!differs.empty()) throw UsageError(differs);
-  compare_arithmetic(all, fingerprints_.size());
+  if (all_fit) compare_arithmetic(all, fingerprints_.size());  // else one that does not fit is about to go
 }
 
 void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {

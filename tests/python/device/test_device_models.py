@@ -89,6 +89,7 @@ BY_TIME = {
     "osgp": {},
     "ad-psgd": {},
     "easgd-async": {"sync_every": 2},
+    "easgd-grid": {},
     "ps-async": {},
     "ssp:3": {},
     "k-sync:1": {},
