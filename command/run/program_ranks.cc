@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "stretto/membership/job_processes.h"
 #include "stretto/membership/masters/remote_job.h"
 #include "stretto/membership/views/member_place.h"
+#include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
 

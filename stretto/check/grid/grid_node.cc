@@ -190,7 +190,11 @@ void GridNode::at_boundary(const FieldVector* step, bool may_apply, TimePoint no
 }
 
 void GridNode::suspect(int node, bool suspected, TimePoint now) {
-  suspected ? suspects_.insert(node).second : suspects_.erase(node) > 0;
+  if (suspected) {
+    suspects_.insert(node);
+  } else {
+    suspects_.erase(node);
+  }
   for (Side& side : sides_) {
     const auto found = std::ranges::find(side.place.members, node);
     if (found == side.place.members.end()) continue;

@@ -162,9 +162,10 @@ class GridJob {
     std::uint64_t lost_from = ~std::uint64_t{0};
   };
 
+  static std::size_t index_of(int node) { return static_cast<std::size_t>(node); }
   TimePoint now() { return searched_.cluster.now(); }
   Site& site(int node) { return sites_[static_cast<std::size_t>(node)]; }
-  Link& link(int from, int to) { return links_[static_cast<std::size_t>(from * drawn_.nodes + to)]; }
+  Link& link(int from, int to) { return links_[index_of(from) * index_of(drawn_.nodes) + index_of(to)]; }
   int draw_node() { return static_cast<int>(random_.below(static_cast<std::uint64_t>(drawn_.nodes))); }
   /// From now, up to so many latencies.
   TimePoint draw_time(std::uint64_t latencies) {
@@ -194,7 +195,7 @@ class GridJob {
     }
   }
   void draw_slow_links() {
-    links_.resize(static_cast<std::size_t>(drawn_.nodes * drawn_.nodes));
+    links_.resize(index_of(drawn_.nodes) * index_of(drawn_.nodes));
     for (int slow = random_.chance(0.7) ? 1 + drawn_.nodes / 3 : 0; slow > 0; --slow) {
       const double factor = static_cast<double>(random_.log_uniform(2, kSlowestLink));
       link(draw_node(), draw_node()).factor = factor;

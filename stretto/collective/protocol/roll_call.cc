@@ -10,8 +10,8 @@ RollCall::RollCall(const std::vector<int>& here, int ranks) : ranks_(ranks), dra
 
 std::optional<RoundAction> RollCall::tell_of_drains() {
   for (Seat& seat : seats_) {
-    if (!seat.drained || seat.drain_told) continue;
-    seat.drain_told = true;
+    if (!seat.drained || seat.drain_told_) continue;
+    seat.drain_told_ = true;
     if (!is_counter()) return RoundAction{.kind = RoundAction::Kind::drain, .rank = seat.rank};
     drained(seat.rank);
   }
@@ -20,8 +20,8 @@ std::optional<RoundAction> RollCall::tell_of_drains() {
 
 std::optional<RoundAction> RollCall::tell_of_arrivals(Round open, TimePoint now) {
   for (Seat& seat : seats_) {
-    if (seat.arrived_at != open || seat.told_of == open) continue;
-    seat.told_of = open;
+    if (seat.arrived_at != open || seat.told_of_ == open) continue;
+    seat.told_of_ = open;
     if (!is_counter()) return RoundAction{.kind = RoundAction::Kind::arrive, .round = open, .rank = seat.rank};
     arrived(seat.rank, open, now);
   }

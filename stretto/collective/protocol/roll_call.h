@@ -34,8 +34,8 @@ class RollCall {
 
    private:
     friend class RollCall;
-    bool drain_told = false;
-    std::optional<Round> told_of = std::nullopt;  // the round whose arrival the counter knows of
+    bool drain_told_ = false;
+    std::optional<Round> told_of_ = std::nullopt;  // the round whose arrival the counter knows of
   };
   /// Who the counter knows to have come to a round.
   struct Arrivals {

@@ -99,7 +99,7 @@ class Grid final : public Recipe {
     if (const auto why = failure()) return *why;
     if (!ended_) {
       exchange(false);
-      const auto over = average_.drain(driver);
+      auto over = average_.drain(driver);
       if (!over || !*over) return over;
       ended_ = true;
     }

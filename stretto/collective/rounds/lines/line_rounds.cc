@@ -88,7 +88,7 @@ int LineRounds::num_results() const {
 
 /// One of those that use it does so no more.
 void LineRounds::done(LineResult& result) {
-  if (--result.uses > 0) return;
+  if (--result.uses_ > 0) return;
   if (result.brought != nullptr) models_.unpin(*std::exchange(result.brought, nullptr));
 }
 
@@ -138,13 +138,13 @@ void LineRounds::open(Round round, StandingModel* model, TimePoint now) {
   Duration for_contributions{0}, for_means{0};
   {
     const MutexLock lock(mutex_);
-    const auto free = std::ranges::find_if(results_, [](const auto& other) { return other->uses == 0; });
+    const auto free = std::ranges::find_if(results_, [](const auto& other) { return other->uses_ == 0; });
     if (free != results_.end()) {
       result = free->get();
     } else {
       result = results_.emplace_back(std::make_unique<LineResult>(buckets_, static_cast<int>(members_.size()))).get();
     }
-    result->uses = 1;
+    result->uses_ = 1;
     result->round = round;
     result->brought = model;
     for_contributions = agent_.patience_for_contributions();
@@ -305,7 +305,7 @@ void LineRounds::completed(Round round) {
     agent.completed(round);
     agent.learn(here.round.contributions_came(), here.round.means_came());
     if (here.result->brought == nullptr && options_.update == ElasticUpdate::carry) return;
-    ++here.result->uses;
+    ++here.result->uses_;
     complete_.push_back(here.result);
   });
 }

@@ -29,7 +29,7 @@ struct LineResult {
 
  private:
   friend class LineRounds;
-  int uses = 0;  // by the engine, until the round has retired, and by the application
+  int uses_ = 0;  // by the engine, until the round has retired, and by the application
 };
 
 /// The rounds of one line of a grid, over an engine: tells LineAgent and LineRound of what comes, and carries out what
