@@ -246,7 +246,7 @@ class Stopped(ProgramTest):
         with tempfile.NamedTemporaryFile("r+", encoding="utf-8") as errors:
             def said():
                 return pathlib.Path(errors.name).read_text(encoding="utf-8")
-            job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--restarts", "1", *options, "--", LOOP, "sync", "6000"],
+            job = subprocess.Popen([STRETTO, "run", "--ranks", "2:3", "--restarts", "1", *options, "--", LOOP, "sync", "20000"],
                                    stdout=subprocess.PIPE, stderr=errors, text=True)
             # Of each the main thread, that of its line to the master, and that of its world.
             wait_until(lambda: len(ranks_of(job)) == 3 and all(num_threads(rank) > 2 for rank in ranks_of(job)))
