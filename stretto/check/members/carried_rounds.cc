@@ -204,7 +204,7 @@ bool CarriedRounds::may_start(const Process& process) const {
     case Policy::Kind::majority: return process.place == random_bits(options_.seed, kDrawStream, round) % size;
     default: break;
   }
-  const std::size_t of = defect(Defect::members_old_quorum) ? meshes_.at(1).view.members.size() : size;
+  const std::size_t of = defect(Defect::members_old_quorum) ? meshes_.lower_bound(1)->second.view.members.size() : size;
   return come >= (options_.quorum == 0 ? (of + 1) / 2 : std::min(options_.quorum, of));
 }
 
