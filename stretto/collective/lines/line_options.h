@@ -15,8 +15,7 @@ enum class Missing : std::uint8_t {
 /// How a node's model m moves by the means g of a round, α being the elastic constant.
 enum class ElasticUpdate : std::uint8_t {
   /// m + α(g − X), where X is what the node has contributed, on slices whose mean has that: steps that it has made
-  /// since
-  /// stay whole, and the sum of all models moves by steps alone
+  /// since stay whole, and the sum of all models moves by steps alone
   carry,
   paper,  ///< (1 − α)m + αg
 };

@@ -20,12 +20,6 @@ struct NeighbourVariant {
   bool average_first = false;  // sends the model on which the gradient of the step is computed
 };
 
-/// Every model counts once.
-RecipeContext with_equal_ranks(RecipeContext context) {
-  context.options.normalize = Normalize::ranks;
-  return context;
-}
-
 class NeighbourAveraging final : public Recipe {
  public:
   NeighbourAveraging(const RecipeContext& context, NeighbourVariant variant)
@@ -38,7 +32,7 @@ class NeighbourAveraging final : public Recipe {
     variant.exchange.block = block_;
     exchange_ = std::make_shared<NeighbourExchange>(context.engine, context.replica.parameter_buckets(),
                                                     std::move(variant.exchange));
-    average_.emplace(with_equal_ranks(context));
+    average_.emplace(with_each_model_once(context));
   }
 
   void begin_step(std::uint64_t samples, Duration waited) override {

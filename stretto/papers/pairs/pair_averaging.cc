@@ -20,12 +20,6 @@ struct Exchanges {
   std::uint64_t meet_every = kMeetsAtTheEnd;  // own steps between two rounds of all
 };
 
-/// The model of a rank without batches counts in the average, too, and each model once.
-RecipeContext with_each_model_once(RecipeContext context) {
-  context.options.normalize = Normalize::ranks;
-  return context;
-}
-
 class PairAveraging final : public Recipe {
  public:
   PairAveraging(const RecipeContext& context, const Exchanges& exchanges)

@@ -242,8 +242,7 @@ void Session::take_over() {
 
 void Session::average(const std::vector<bool>& weigh) {
   if (std::ranges::count(weigh, true) == 0) return;
-  RecipeContext context = recipe_context(world());
-  context.options.normalize = Normalize::ranks;  // each model once
+  const RecipeContext context = with_each_model_once(recipe_context(world()));
   ModelAverage average(context, FullRounds::StepCount::none, options_.recipe->averages_momentum);
   meeting_->let_weigh(weigh);
   if (weigh[static_cast<std::size_t>(rank())]) {

@@ -159,6 +159,11 @@ void check_state_average(const RecipeOptions& options, bool meet_before_the_end,
 ModelAverage::ModelAverage(const RecipeContext& context, StepCount step_count, bool momentum)
     : FullRounds(context, models_of(context, momentum), step_count) {}
 
+RecipeContext with_each_model_once(RecipeContext context) {
+  context.options.normalize = Normalize::ranks;
+  return context;
+}
+
 std::optional<std::string> end_own_backward(Replica& replica) {
   replica.end_backward();
   for (std::size_t b = 0; b < replica.buckets().size(); ++b) {

@@ -116,6 +116,9 @@ class ModelAverage final : public FullRounds {
   explicit ModelAverage(const RecipeContext& context, StepCount step_count = StepCount::none, bool momentum = false);
 };
 
+/// For a ModelAverage in which the model of a rank without batches counts, too, and each model once.
+RecipeContext with_each_model_once(RecipeContext context);
+
 /// Ends the backward pass of a rank that moves its own weights. Returns the first gradient that is not finite.
 std::optional<std::string> end_own_backward(Replica& replica);
 

@@ -45,12 +45,6 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
   return choices;
 }
 
-/// The model of a rank without batches counts in the average, too, and each model once.
-RecipeContext with_each_model_once(RecipeContext context) {
-  context.options.normalize = Normalize::ranks;
-  return context;
-}
-
 class Grid final : public Recipe {
  public:
   Grid(const RecipeContext& context, const GridChoices& choices)

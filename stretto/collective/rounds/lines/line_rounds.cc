@@ -181,27 +181,23 @@ void LineRounds::end(Round round, Flight& flight) {
 
 /// Sums what has come of this node's slice, in the order of the line, and sends it.
 void LineRounds::average(Round round, Flight& flight) {
-  const RankSet& who = flight.round.contributors();
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+  const std::vector<int> who = flight.round.contributors().members();
+  for (std::size_t i = 0; i < buckets_.size() && !who.empty(); ++i) {
     const BufferId into = buffers_.mean_of(own_, i);
     const Part mine = part(buckets_[i].count, own_, static_cast<int>(members_.size()));
-    std::byte* const sum = engine_.buffer(id_, round, into).data;
-    bool is_first = true;
-    for (const int node : who.members()) {
-      const std::byte* const theirs =
-          node == own_ ? engine_.buffer(id_, round, buffers_.model(i)).data + mine.begin * size_of(buckets_[i].type)
-                       : engine_.buffer(id_, round, buffers_.from(node, i)).data;
-      if (is_first) {
-        copy_bytes(sum, theirs, mine.count() * size_of(buckets_[i].type), Stores::cached);
-      } else {
-        reduce(buckets_[i].type, ReduceOp::sum, sum, sum, theirs, mine.count());
-      }
-      is_first = false;
+    std::vector<const std::byte*> theirs;
+    for (const int node : who) {
+      const std::byte* const model =
+          engine_.buffer(id_, round, node == own_ ? buffers_.model(i) : buffers_.from(node, i)).data;
+      theirs.push_back(node == own_ ? model + mine.begin * size_of(buckets_[i].type) : model);
     }
-    if (!is_first) engine_.bind(id_, round, into, {sum, true});
+    std::byte* const sum = engine_.buffer(id_, round, into).data;
+    combine(Combination::chain(static_cast<int>(who.size())), buckets_[i].type, ReduceOp::sum, sum, theirs,
+            mine.count());
+    engine_.bind(id_, round, into, {sum, true});
   }
   RankSet& in_it = flight.result->who[static_cast<std::size_t>(own_)];
-  for (const int node : who.members()) in_it.insert(members_[static_cast<std::size_t>(node)]);
+  for (const int node : who) in_it.insert(members_[static_cast<std::size_t>(node)]);
   header(round, buffers_.mean_of(own_, 0)).fresh = in_it;
   flight.round.reduced(engine_.clock().now());
   engine_.trigger(id_, round, average_op_);
