@@ -493,6 +493,10 @@ ProtocolState PartialProbe::state() const {
   return state;
 }
 
+Round PartialProbe::complete() const {
+  return allreduce_.impl_->rounds.complete();
+}
+
 void PartialProbe::observe(PartialObserver& observer) {
   allreduce_.impl_->rounds.observe(observer);
 }

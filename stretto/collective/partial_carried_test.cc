@@ -233,7 +233,7 @@ TEST_P(PartialCarried, FinishTakesAllThatCountsAlsoWhereItIsFrozenAsItTakesARoun
       sums.push_back(result.as<std::int64_t>(0)[0]);
       if (takes_one.exchange(true)) return;
       const PartialProbe probe(allreduce);
-      EXPECT_TRUE(driver.wait([&] { return probe.state().complete == 2; }, driver.deadline(60s)));
+      EXPECT_TRUE(driver.wait([&] { return probe.complete() == 2; }, driver.deadline(60s)));
       std::jthread([&] { engine.freeze(); }).join();
     });
     EXPECT_EQ(done.error().code, Errc::members_changed);

@@ -24,6 +24,8 @@ class PartialProbe {
 
   /// Requires: this thread drives the engine, or no thread does.
   ProtocolState state() const;
+  /// Rounds complete here. Any thread.
+  Round complete() const;
   /// Requires: before the first step of the engine; must outlive it.
   void observe(PartialObserver& observer);
 

@@ -3,9 +3,10 @@ as drawn by a seed: no hang, epochs that rise, exit status 0, and at the end all
 weights to the bit. How long a change took, until all members had begun without one that went, or with the one that came, start
 of its process included, is printed by kind; not while one is stopped, since all wait for it then.
 
-churn.py STRETTO [--changes N] [--seconds T] [--seed S] [--algorithm A] [--rate R] -- PROGRAM...: that gets the algorithm and a
-number of batches as its last two arguments, R for each second, and takes some milliseconds for each step. At its end a member
-prints a line as loop_of_members does.
+churn.py STRETTO [--changes N] [--seconds T] [--seed S] [--algorithm A] [--step MS] -- PROGRAM...: that gets the algorithm, a
+number of batches and how long a step takes, as loop_of_members does; once the file LOOP_SLOW_UNTIL of its environment is there,
+behind the last change, it makes the rest at once. There are batches for a hundred seconds more than are asked for, with all members
+there, since a slow machine takes longer for a change. At its end a member prints a line as loop_of_members does.
 """
 
 import argparse
@@ -47,10 +48,11 @@ class Churn:
     def __init__(self, arguments):
         self.stretto, self.random = arguments.stretto, random.Random(arguments.seed)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="churn-"))
-        self.batches = int(arguments.seconds * arguments.rate)
+        self.batches = int((arguments.seconds + 100) * MOST * 1000 / arguments.step)
+        self.slow_until = self.folder / "all changes are made"
         self.launchers, self.stopped = [], {}
         self.made, self.took = collections.Counter(), collections.defaultdict(list)
-        program = [*arguments.program, arguments.algorithm, str(self.batches)]
+        program = [*arguments.program, arguments.algorithm, str(self.batches), f"{arguments.step}ms"]
         self.job = self.start("run", "--ranks", f"{LEAST}:{MOST}", "--here", "4", "--listen", "0", "--", *program)
         self.wait(lambda: ADDRESS.search(self.said(self.job)), "it says where it listens")
         self.address = ADDRESS.search(self.said(self.job))[1]
@@ -59,7 +61,8 @@ class Churn:
     def start(self, *words):
         number = len(self.launchers)
         with (self.folder / f"out{number}").open("wb") as out, (self.folder / f"said{number}").open("wb") as said:
-            self.launchers.append(subprocess.Popen([self.stretto, *words], stdout=out, stderr=said))
+            environment = {**os.environ, "LOOP_SLOW_UNTIL": str(self.slow_until)}
+            self.launchers.append(subprocess.Popen([self.stretto, *words], stdout=out, stderr=said, env=environment))
         self.launchers[-1].number = number
         return self.launchers[-1]
 
@@ -136,6 +139,7 @@ class Churn:
         for process in self.stopped.values():
             os.kill(process, signal.SIGCONT)
         self.stopped.clear()
+        self.slow_until.touch()
         try:
             statuses = [launcher.wait(timeout=600) for launcher in self.launchers]
         except subprocess.TimeoutExpired:
@@ -167,7 +171,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--algorithm", default="eager-quorum")
-    parser.add_argument("--rate", type=float, default=5000)
+    parser.add_argument("--step", type=int, default=10, help="milliseconds")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     churn = Churn(arguments)

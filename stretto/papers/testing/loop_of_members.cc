@@ -2,7 +2,8 @@
 // loop_of_members ALGORITHM BATCHES [account] [full] [MILLISECONDSms] [NUMBER:STEP…] [NUMBER/STEP…] [NUMBER.STEP…]
 // [NUMBER=LAG…]: the member of that number is killed as it begins that step of its own, from 1; gets SIGTERM then, and
 // again for each such word; returns then, without finish(); has that lag at most, unlike others. At step 0 it has not
-// begun its loop. A step takes a millisecond, or as many as are said. What a member has at the end it says in a line.
+// begun its loop. A step takes a millisecond, or as many as are said, and no time once the file LOOP_SLOW_UNTIL of the
+// environment is there. What a member has at the end it says in a line.
 // With `full` all meet every 40 batches, and have to be at the same round there. With `account` another one has the
 // batches that it has handed over, also where it has left; of one that has not, how many of each member are applied,
 // too.
@@ -80,11 +81,12 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
   const auto pool = batches.make(
       {.samples = num_batches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1}, Sharing::shared);
   pool->at_end([&loop] { return loop.drain(); });
+  const char* const slow_until = std::getenv("LOOP_SLOW_UNTIL");
   while (const auto batch = pool->next()) {
     loop.begin_step();
     fate.comes_to(loop.steps() + 1);
     if (loop.steps() + 1 == fate.returns_at) return 0;
-    ::usleep(account.step);
+    if (slow_until == nullptr || ::access(slow_until, F_OK) != 0) ::usleep(account.step);
     replica.backward(0, static_cast<float>(batch->sequence + 1));
     replica.backward(1, 1);
     account.batches += text(' ', batch->sequence);

@@ -1,10 +1,12 @@
-"""A rank of a job whose members come and go, for tests/members/churn.py: churned.py ALGORITHM BATCHES.
+"""A rank of a job whose members come and go, for tests/members/churn.py: churned.py ALGORITHM BATCHES MILLISECONDS.
+A step takes so many, and no time once the file LOOP_SLOW_UNTIL of the environment is there.
 
 At the end it says how many batches are applied, and what its weights and its optimizer's state are.
 """
 
 import hashlib
 import os
+import pathlib
 import sys
 import time
 
@@ -15,7 +17,8 @@ from stretto import _job
 
 torch.set_num_threads(1)
 torch.manual_seed(1)
-batches = int(sys.argv[2])
+batches, pace = int(sys.argv[2]), int(sys.argv[3].removesuffix("ms")) / 1000
+over = pathlib.Path(os.environ["LOOP_SLOW_UNTIL"])
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 1))
 sgd = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.5)
 optimizer = stretto.Optimizer(sgd, model, sys.argv[1])
@@ -25,7 +28,8 @@ for [batch] in stretto.Sampler(batches):
     optimizer.zero_grad()
     x = torch.full((4, 8), batch % 7 / 7) + torch.arange(4).reshape(4, 1)
     model(x).square().mean().backward()
-    time.sleep(0.02)
+    if not over.exists():
+        time.sleep(pace)
     optimizer.step()
 optimizer.finish()
 state = [p.detach() for p in model.parameters()] + [s["momentum_buffer"] for s in sgd.state.values()]

@@ -124,10 +124,10 @@ def test_the_first_is_lost_before_the_others_have_its_weights(
 
 @pytest.mark.parametrize(("seed", "algorithm"), [(1, "eager-quorum")] + [(2, "sync"), (3, "eager-solo")] * LONG)
 def test_churn(seed: int, algorithm: str) -> None:
-    changes, seconds, rate = (30, 600, 300) if LONG else (6, 20, 400)
+    changes, seconds = (30, 600) if LONG else (6, 20)
     program = [sys.executable, str(pathlib.Path(__file__).parent / "churned.py")]
     options = ["--changes", str(changes), "--seconds", str(seconds), "--seed", str(seed), "--algorithm", algorithm]
     result = subprocess.run(
-        [sys.executable, CHURN, SCRIPT, *options, "--rate", str(rate), "--", *program], capture_output=True, text=True
+        [sys.executable, CHURN, SCRIPT, *options, "--step", "100", "--", *program], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
