@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -9,13 +8,12 @@
 
 #include "command/predict/advice.h"
 #include "command/report/recorded_run.h"
+#include "stretto/base/words.h"
 
 namespace stretto::command {
 
-/// RFC 4648, with padding: what a page decodes into an array of numbers without reading them one by one.
-std::string base64(std::span<const std::byte> bytes);
-
-/// The numbers as they lie in memory; x86 and ARM are little-endian, as the page expects it.
+/// The numbers as they lie in memory, which a page decodes into an array without reading them one by one; x86 and ARM
+/// are little-endian, as it expects.
 template <class Number>
 std::string base64_of(std::span<const Number> numbers) {
   return base64(std::as_bytes(numbers));

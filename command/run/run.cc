@@ -41,9 +41,9 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
       });
   line.option(
       "--register", "FILE",
-      "With --listen: who is in the job is kept in FILE. Where this command is killed, and started again in the same "
-      "way, the job goes on, with the members that were started elsewhere; these wait for it as long as --patience "
-      "says. "
+      "With --listen: who is in the job is kept in FILE, or in etcd where that is etcd://HOST:PORT[,HOST:PORT…]/NAME. "
+      "Where this command is killed, and started again in the same way, the job goes on, with the members that were "
+      "started elsewhere; these wait for it as long as --patience says. "
       "Default: they end with this command.",
       into(job.log));
   describe_restarts(line, job);

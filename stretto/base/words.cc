@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,8 @@ std::string_view between(std::string_view whole, std::string_view before, std::s
   const std::string_view rest = whole.substr(from + before.size());
   return rest.substr(0, rest.find(after));
 }
+
+constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 }  // namespace
 
@@ -138,6 +142,36 @@ std::string join(std::span<const std::string> words, std::string_view separator)
   for (const std::string& word : words) {
     if (&word != words.data()) out += separator;
     out += word;
+  }
+  return out;
+}
+
+std::string base64(std::span<const std::byte> bytes) {
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t there = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t word = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      word = word << 8 | (k < there ? std::to_integer<std::uint32_t>(bytes[i + k]) : 0);
+    for (std::size_t k = 0; k < 4; ++k) out += k <= there ? kBase64Digits[word >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
+std::string bytes_of_base64(std::string_view letters) {
+  constexpr int kBitsOfLetter = 6, kBitsOfByte = 8;
+  std::string out;
+  std::uint32_t bits = 0;
+  int there = 0;
+  for (const char letter : letters) {
+    const std::size_t digit = kBase64Digits.find(letter);
+    if (digit == std::string_view::npos) break;
+    bits = bits << kBitsOfLetter | static_cast<std::uint32_t>(digit);
+    there += kBitsOfLetter;
+    if (there < kBitsOfByte) continue;
+    there -= kBitsOfByte;
+    out += static_cast<char>(bits >> there & 255);
   }
   return out;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -41,5 +42,11 @@ std::string ranks_in_words(std::span<const int> ranks);
 
 /// "a, b, c".
 std::string join(std::span<const std::string> words, std::string_view separator = ", ");
+
+/// Bytes as letters (RFC 4648, section 4).
+std::string base64(std::span<const std::byte> bytes);
+
+/// The bytes that base64() has written so; up to the first letter that it does not write.
+std::string bytes_of_base64(std::string_view letters);
 
 }  // namespace stretto

@@ -86,6 +86,29 @@ TEST(Suggestion, NamesTheNearestAndAllKnown) {
   EXPECT_EQ(suggestion("zzz", kAlgorithms), "Known: sync, eager-solo, eager-majority, eager-quorum, local");
 }
 
+std::string letters_of(std::string_view bytes) {
+  return base64(std::as_bytes(std::span(bytes)));
+}
+
+TEST(Base64, WritesTheExamplesOfItsStandard) {  // RFC 4648, section 10
+  EXPECT_EQ(letters_of(""), "");
+  EXPECT_EQ(letters_of("f"), "Zg==");
+  EXPECT_EQ(letters_of("fo"), "Zm8=");
+  EXPECT_EQ(letters_of("foo"), "Zm9v");
+  EXPECT_EQ(letters_of("foob"), "Zm9vYg==");
+  EXPECT_EQ(letters_of("fooba"), "Zm9vYmE=");
+  EXPECT_EQ(letters_of("foobar"), "Zm9vYmFy");
+}
+
+TEST(Base64, ReadsWhatItWrites) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) {
+    all += static_cast<char>(255 - i);
+    ASSERT_EQ(bytes_of_base64(letters_of(all)), all) << i;
+  }
+  EXPECT_EQ(bytes_of_base64("Zm9v\nYg=="), "foo") << "up to a letter of another kind";
+}
+
 }  // namespace
 
 }  // namespace stretto

@@ -444,15 +444,12 @@ void PartialAllreduce::put_in(const Carried& carried) {
 void PartialAllreduce::abort(Driver& driver, const Error& why) {
   impl_->rounds.abort(driver, why);
 }
-
 std::optional<Error> PartialAllreduce::failure() const {
   return impl_->rounds.failure();
 }
-
 std::string PartialAllreduce::who_is_missing(Driver& driver, Duration timeout) {
   return impl_->rounds.who_is_missing(driver, timeout);
 }
-
 int PartialAllreduce::rank() const {
   return impl_->rounds.engine().rank();
 }
@@ -465,7 +462,6 @@ int PartialAllreduce::num_buckets() const {
 bool PartialAllreduce::on_boards() const {
   return impl_->rounds.on_boards();
 }
-
 int PartialAllreduce::num_contribution_sets() const {
   return impl_->rounds.num_contribution_sets();
 }

@@ -1,14 +1,16 @@
-"""`stretto run --ranks MIN:MAX --here 0 --listen PORT --register FILE`: a master that is killed, and another that goes on."""
+"""`stretto run --ranks MIN:MAX --here 0 --listen PORT --register FILE|etcd://…`: a master that is killed, and another that goes on."""
 
+import http.server
 import json
 import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import tempfile
+import threading
 
+from etcd import Etcd, free_port
 from join_test import ADDRESS
 from members_test import LOOP, WATCHDOG, Traces, loops, ranks_of
 from program import STRETTO, ProgramTest, main, stretto, wait_until
@@ -17,17 +19,11 @@ from train_members_test import members_of
 BATCHES = 6000  # more than three ranks compute while a test looks at them
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class KeptJob:
     """A job whose master may be killed and started again."""
 
-    def __init__(self, folder, *program, options=(), wrapper=()):
-        self.register = pathlib.Path(folder, "register")
+    def __init__(self, folder, *program, options=(), wrapper=(), register=None):
+        self.register = register or pathlib.Path(folder, "register")
         self.port = free_port()
         self.traces = Traces()
         self.command = [*wrapper, STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", f"127.0.0.1:{self.port}",
@@ -80,9 +76,16 @@ class Masters(ProgramTest):
         self.assertFalse((job.folder / "secret").exists())
 
     def test_another_one_goes_on_with_the_members_that_are_there(self):
-        for algorithm in "sync", "eager-quorum", "wagma-quorum":
+        self.goes_on(None, "sync", "eager-quorum", "wagma-quorum")
+
+    def test_another_one_goes_on_by_a_register_in_etcd(self):
+        with Etcd() as etcd:
+            self.goes_on(etcd.register("job"), "eager-quorum")
+
+    def goes_on(self, register, *algorithms):
+        for algorithm in algorithms:
             with self.subTest(algorithm=algorithm), tempfile.TemporaryDirectory() as folder, \
-                    KeptJob(folder, LOOP, algorithm, BATCHES, "account") as job:
+                    KeptJob(folder, LOOP, algorithm, BATCHES, "account", register=register) as job:
                 join = job.start_join("--here", "3")
                 wait_until(lambda: job.members() == {0, 1, 2})
                 for _ in range(2):  # nothing has changed when it is there again
@@ -181,6 +184,30 @@ class BadInput(ProgramTest):
             self.assertIn("expected a file of a job's own", start("/dev/full", "true").stderr)  # it never ends
             self.assertIn("No such file or directory", start(f"{folder}/no/register", "true").stderr)
             self.assertFalse(pathlib.Path(folder, "other").exists())
+
+    def test_registers_in_etcd(self):
+        def start(register, *program):
+            with tempfile.TemporaryDirectory() as folder:
+                return stretto("run", "--ranks", "1:2", "--here", "0", "--listen", f"127.0.0.1:{free_port()}", "--token-file",
+                               f"{folder}/secret", "--register", register, "--", *program)
+        for register in "etcd://127.0.0.1/job", "etcd://127.0.0.1:2379", "etcd://127.0.0.1:99999/job":
+            result = start(register, "true")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"'{register}' is no register in etcd; expected etcd://HOST:PORT[,HOST:PORT…]/NAME", result.stderr)
+        self.assertIn("has no option for a password", start("etcd://me:secret@127.0.0.1:2379/job", "true").stderr)
+        port = free_port()
+        self.assertIn(f"etcd at 127.0.0.1:{port} does not answer: ", start(f"etcd://127.0.0.1:{port}/job", "true").stderr)
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+            other.RequestHandlerClass.log_message = lambda *_: None
+            threading.Thread(target=other.serve_forever, daemon=True).start()
+            at = f"127.0.0.1:{other.server_port}"
+            self.assertIn(f"etcd at {at} refuses (501)", start(f"etcd://{at}/job", "true").stderr)
+            other.shutdown()
+        with tempfile.TemporaryDirectory() as folder, Etcd() as etcd:
+            with KeptJob(folder, "true", "of", "one", register=etcd.register("one")):
+                result = start(etcd.register("one"), "true")
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn("it is of job 'true of one', and not of 'true': choose another name", result.stderr)
 
 
 if __name__ == "__main__":

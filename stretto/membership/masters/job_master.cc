@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "stretto/membership/etcd/etcd_register.h"
 #include "stretto/membership/hosts/interfaces.h"
 #include "stretto/membership/hosts/members/master_server.h"
 
@@ -62,6 +63,9 @@ class JobMaster::Impl {
   /// Says what its file has lost.
   std::unique_ptr<Register> register_of(const Options& options) {
     if (options.log.empty()) return std::make_unique<MemoryRegister>(options.position);
+    if (EtcdAddress::is_meant_by(options.log)) {
+      return EtcdRegister::open(EtcdAddress::parse(options.log).or_throw(), options.job).or_throw();
+    }
     auto log = LogRegister::open(options.log, options.job).or_throw();
     if (!log->damage().empty()) wish({.tell = log->damage()});
     return log;

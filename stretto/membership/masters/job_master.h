@@ -37,8 +37,9 @@ class JobMaster final : public JobOfMembers {
     std::vector<std::string> program = {};     ///< JobBeside::program
     Duration liveness = Duration(0);           ///< MasterServerOptions::liveness
     bool reads_reports = false;                ///< MasterServerOptions::reads_reports
-    /// The file of the register (LogRegister), and of which job that is: another master goes on from there, and for
-    /// `wait` members come back to it at the same address. Empty: the register ends with this process.
+    /// The file of the register (LogRegister), or where it lies in etcd (EtcdAddress), and of which job that is:
+    /// another master goes on from there, and for `wait` members come back to it at the same address. Empty: the
+    /// register ends with this process.
     std::string log = {}, job = {};
   };
   /// Throws Failure (Errc::unavailable) where the port is taken, or the address is not this host's; and as

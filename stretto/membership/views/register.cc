@@ -25,17 +25,8 @@ namespace {
 constexpr std::string_view kLogOf = "stretto register of job ";
 constexpr std::size_t kChecksumDigits = 16;
 constexpr char kNote = '+';                                  // before it; a content is an object of JSON
-constexpr char kBeside = '\t';                               // before the words beside a content
+constexpr char kBeside = '\t';                               // before the words beside a content, if there are some
 constexpr std::size_t kMostOldBytes = std::size_t{1} << 16;  // of contents before the newest, when a log is opened
-
-bool may_follow(const Registered& content, const View& view) {
-  if (defect(Defect::members_unconditional)) return true;
-  return content.end == JobEnd::none && view.epoch == content.view.epoch + 1;
-}
-
-bool may_end(const Registered& content, std::uint64_t epoch) {
-  return content.end == JobEnd::none && content.view.epoch == epoch;
-}
 
 std::string checksum_of(std::string_view words) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -118,6 +109,27 @@ std::optional<Descriptor> replaced(const std::string& path, std::string_view byt
 }
 
 }  // namespace
+
+std::string RegisterEntry::encoded() const {
+  return words.empty() ? content.encoded() : text(content.encoded(), kBeside, words);
+}
+
+Result<RegisterEntry> RegisterEntry::decoded(std::string_view line) {
+  const std::size_t split = line.find(kBeside);
+  auto content = Registered::decoded(line.substr(0, split));
+  if (!content) return content.error();
+  return RegisterEntry{.content = *std::move(content),
+                       .words = std::string(split == std::string_view::npos ? "" : line.substr(split + 1))};
+}
+
+bool Register::may_follow(const Registered& content, const View& view) {
+  if (defect(Defect::members_unconditional)) return true;
+  return content.end == JobEnd::none && view.epoch == content.view.epoch + 1;
+}
+
+bool Register::may_end(const Registered& content, std::uint64_t epoch) {
+  return content.end == JobEnd::none && content.view.epoch == epoch;
+}
 
 Written MemoryRegister::commit(const View& view, const std::string&) {
   if (!may_follow(content_, view)) return Written::refused;
@@ -206,12 +218,11 @@ bool LogRegister::take(std::string_view words) {
     if (notes_are_whole_) beside_.emplace_back(words.substr(1));
     return notes_are_whole_;
   }
-  const std::size_t split = words.find(kBeside);
-  auto content = Registered::decoded(words.substr(0, split));
-  if (!content) return false;
-  content_ = *std::move(content);
+  auto entry = RegisterEntry::decoded(words);
+  if (!entry) return false;
+  content_ = std::move(entry->content);
   beside_.clear();
-  if (split != std::string_view::npos) beside_.emplace_back(words.substr(split + 1));
+  if (!entry->words.empty()) beside_.push_back(std::move(entry->words));
   notes_are_whole_ = true;
   return true;
 }
@@ -244,12 +255,12 @@ Written LogRegister::end(std::uint64_t epoch, JobEnd how) {
 
 Written LogRegister::write(Registered next, const std::string& words) {
   if (broken_) return Written::unknown;
-  const std::string content = next.encoded();
-  if (const int reason = append(entry_of(words.empty() ? content : text(content, kBeside, words))); reason != 0) {
+  RegisterEntry entry{.content = std::move(next), .words = words};
+  if (const int reason = append(entry_of(entry.encoded())); reason != 0) {
     why_ = io_error(path_, reason).message;
     return Written::unknown;
   }
-  content_ = std::move(next);
+  content_ = std::move(entry.content);
   notes_are_whole_ = true;
   return Written::done;
 }

@@ -20,6 +20,17 @@ enum class Written : std::uint8_t {
   unknown,  ///< the register has not answered, or has no room: to be read again before anything else
 };
 
+/// An entry of a register outside of the process: a content, and the words with which it was written.
+struct RegisterEntry {
+  Registered content = {};
+  std::string words = {};
+
+  /// One line, if the words are.
+  std::string encoded() const;
+  /// Errc::bad_input for what encoded() cannot have written.
+  static Result<RegisterEntry> decoded(std::string_view line);
+};
+
 /// The one cell that says who is in a job. All that members do follows from the order in which it is written: each
 /// write is made whole or not at all, if the cell is as the writer believes. One thread an object; several objects, in
 /// several processes, may stand for one register.
@@ -34,15 +45,22 @@ class Register {
   virtual Written commit(const View& view, const std::string& words) = 0;
   Written commit(const View& view) { return commit(view, {}); }
   /// Adds a line to what stands beside the newest view. It stays where this process is killed, and may be lost where
-  /// its machine stops. Errc::io: there is no room for it.
+  /// its machine stops. Errc::io: there is no room for it, and none follows before the next view; Errc::excluded:
+  /// another object has written to the register since.
   virtual Result<void> note(const std::string& line) = 0;
-  /// The lines that stood beside the newest view when this object was made: the words with which it was written, unless
-  /// they were empty, and the lines since.
+  /// The lines that stood beside the newest view when this object was made, or has read it since: the words with which
+  /// it was written, unless they were empty, and the lines since.
   virtual const std::vector<std::string>& beside() const = 0;
   /// Ends the job, if the newest view is of `epoch` and the job has not ended. Requires: how != JobEnd::none.
   virtual Written end(std::uint64_t epoch, JobEnd how) = 0;
   /// Why the last write has been unknown, for a line to a person.
   virtual std::string why() const = 0;
+
+ protected:
+  /// Whether commit() may write `view`, where `content` is there.
+  static bool may_follow(const Registered& content, const View& view);
+  /// The same of end().
+  static bool may_end(const Registered& content, std::uint64_t epoch);
 };
 
 /// A register in the memory of its process, which is lost with it.

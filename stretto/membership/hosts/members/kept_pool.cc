@@ -16,7 +16,13 @@ constexpr const char* kTake = "take";
 
 KeptPool::KeptPool(Register& reg, std::function<void(const std::string& line)> tell)
     : register_(reg), tell_(std::move(tell)) {
-  for (const std::string& line : reg.beside()) restore(line);
+  restore();
+}
+
+void KeptPool::restore() {
+  pool_.reset();
+  const std::vector<std::string> lines = register_.beside();  // a line may have the register read
+  for (const std::string& line : lines) restore(line);
 }
 
 void KeptPool::restore(const std::string& line) {
@@ -52,10 +58,14 @@ Result<std::optional<std::uint64_t>> KeptPool::hand_out(MemberNumber member, std
                                        batches_, "; expected the same data, batch size, epochs and seed")};
   }
   if (const auto batch = pool_->handed_after(member, taken)) return batch;  // the answer has not come
-  pool_->computed(member, computed);
-  const auto batch = pool_->take(member);
   // Written before anybody hears of it: a batch that is not written has not been handed out.
   const auto noted = register_.note(text(kTake, ' ', batches_, ' ', plan_, ' ', member, ' ', computed));
+  if (!noted && noted.error().code == Errc::excluded) {  // nothing, until this master knows what that has written
+    if (register_.read()) restore();
+    return std::optional<std::uint64_t>();
+  }
+  pool_->computed(member, computed);
+  const auto batch = pool_->take(member);
   if (!noted && std::exchange(is_written_, false)) {
     tell_(text(noted.error().message,
                ": the job goes on, but were the master killed before members change again, "

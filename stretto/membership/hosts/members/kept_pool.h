@@ -31,6 +31,8 @@ class KeptPool {
   std::string words_of(const Pool& pool) const;
   /// The register has these words now.
   void commit(Pool pool);
+  /// The register has what another master has written: as that has it.
+  void restore();
 
  private:
   void restore(const std::string& line);

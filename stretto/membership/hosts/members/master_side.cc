@@ -1,7 +1,6 @@
 #include "stretto/membership/hosts/members/master_side.h"
 
 #include <utility>
-#include <vector>
 
 #include "stretto/membership/views/pool_change.h"
 
@@ -104,7 +103,11 @@ void MasterSide::act() {
 
 void MasterSide::carry_out(MasterAction action) {
   switch (action.kind) {
-    case MasterAction::Kind::read: return master_.read(register_.read());
+    case MasterAction::Kind::read: {
+      const auto content = register_.read();
+      look(content);
+      return master_.read(content);
+    }
     case MasterAction::Kind::commit: return commit(action.content->view, std::move(action.applied));
     case MasterAction::Kind::end: {
       const Written written = register_.end(action.epoch, action.how);
@@ -130,15 +133,32 @@ void MasterSide::commit(View view, BatchesApplied applied) {
     words = pool_.words_of(change->pool);
   }
   const Written written = register_.commit(view, words);
-  if (written == Written::done) {
-    applied_ = std::move(applied);
-    if (change) pool_.commit(std::move(change->pool));
-    for (const std::uint64_t batch : change ? change->dropped : std::vector<std::uint64_t>()) {
-      hooks_.tell(text("batch ", batch, " is dropped: ", Pool::kMostLosses,
-                       " members were lost that may have been computing it"));
-    }
-  }
+  Proposal proposal{.view = view, .applied = std::move(applied), .change = std::move(change)};
+  if (written == Written::done)
+    adopt(std::move(proposal));
+  else if (written == Written::unknown)
+    unknown_ = std::move(proposal);
   master_.committed(written, view, register_.why());
+}
+
+void MasterSide::adopt(Proposal proposal) {
+  applied_ = std::move(proposal.applied);
+  if (!proposal.change) return;
+  pool_.commit(std::move(proposal.change->pool));
+  for (const std::uint64_t batch : proposal.change->dropped) {
+    hooks_.tell(text("batch ", batch, " is dropped: ", Pool::kMostLosses,
+                     " members were lost that may have been computing it"));
+  }
+}
+
+/// Its view may be this master's own, whose write had no answer, or another master's.
+void MasterSide::look(const Result<Registered>& content) {
+  if (!content) return;
+  const auto proposal = std::exchange(unknown_, std::nullopt);
+  if (content->view.epoch == known()->view.epoch) return;
+  if (proposal && proposal->view == content->view) return adopt(*proposal);
+  applied_ = {};
+  pool_.restore();
 }
 
 }  // namespace stretto

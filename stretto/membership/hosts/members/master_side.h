@@ -11,6 +11,7 @@
 #include "stretto/membership/hosts/members/link_words.h"
 #include "stretto/membership/views/master.h"
 #include "stretto/membership/views/missed_links.h"
+#include "stretto/membership/views/pool_change.h"
 #include "stretto/membership/views/register.h"
 
 namespace stretto {
@@ -58,6 +59,8 @@ class MasterSide {
   void act();
   void carry_out(MasterAction action);
   void commit(View view, BatchesApplied applied);
+  /// The register has been read.
+  void look(const Result<Registered>& content);
   /// Once all members have begun, what all have is for good.
   void settle();
 
@@ -66,7 +69,15 @@ class MasterSide {
   const std::shared_ptr<const Registered> nothing_ = std::make_shared<const Registered>();
   Master master_;
   KeptPool pool_;
-  BatchesApplied applied_;              // before the present world, and not settled
+  BatchesApplied applied_;  // before the present world, and not settled
+  /// A view of which it is not known whether the register has it, and what that means for the pool.
+  struct Proposal {
+    View view;
+    BatchesApplied applied;
+    std::optional<PoolChange> change;
+  };
+  void adopt(Proposal proposal);
+  std::optional<Proposal> unknown_;
   std::optional<MasterWords> meeting_;  // that was passed on last
   MissedLinks missed_;
   TimePoint now_;

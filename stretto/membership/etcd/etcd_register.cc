@@ -1,0 +1,103 @@
+#include "stretto/membership/etcd/etcd_register.h"
+
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+/// A key that comes behind those of smaller numbers.
+std::string key_of_note(const std::string& notes, std::uint64_t number) {
+  constexpr int kDigits = 12;
+  std::ostringstream key;
+  key << notes << std::setfill('0') << std::setw(kDigits) << number;
+  return key.str();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EtcdRegister>> EtcdRegister::open(const EtcdAddress& at, const std::string& job) {
+  std::unique_ptr<EtcdRegister> opened(new EtcdRegister(at));
+  if (const auto taken = opened->take_over(job); !taken) {
+    return Error{taken.error().code, text("the register ", at.to_string(), ": ", taken.error().message)};
+  }
+  return opened;
+}
+
+Result<void> EtcdRegister::take_over(const std::string& job) {
+  const auto begun = etcd_.change({.if_as_is = {{.key = job_}}, .puts = {{.key = job_, .bytes = job}}});
+  if (!begun) return begun.error();
+  const auto found = etcd_.read(job_);
+  if (!found) return found.error();
+  if (found->empty() || found->front().bytes != job) {
+    const std::string other = found->empty() ? "" : found->front().bytes;
+    return Error{Errc::bad_input, text("it is of job '", other, "', and not of '", job, "': choose another name")};
+  }
+  if (const auto content = read(); !content) return content.error();
+  return {};
+}
+
+/// With the notes, in one answer: they go with their view.
+Result<Registered> EtcdRegister::read() {
+  const auto all = etcd_.read(all_);
+  if (!all) return all.error();
+  std::vector<std::string> notes;
+  for (const Etcd::Value& one : *all) {
+    if (one.key.starts_with(notes_)) notes.push_back(one.bytes);
+    if (one.key != view_) continue;
+    auto entry = RegisterEntry::decoded(one.bytes);
+    if (!entry) return entry.error();
+    newest_ = *std::move(entry);
+    revision_ = one.revision;
+  }
+  num_notes_ = notes.size();
+  notes_are_whole_ = true;
+  beside_ = std::move(notes);
+  if (!newest_.words.empty()) beside_.insert(beside_.begin(), newest_.words);
+  return newest_.content;
+}
+
+Written EtcdRegister::commit(const View& view, const std::string& words) {
+  if (!may_follow(newest_.content, view)) return Written::refused;
+  return write({view, JobEnd::none}, words);
+}
+
+Written EtcdRegister::end(std::uint64_t epoch, JobEnd how) {
+  if (!may_end(newest_.content, epoch)) return Written::refused;
+  return write({newest_.content.view, how}, {});
+}
+
+Written EtcdRegister::write(Registered next, const std::string& words) {
+  RegisterEntry entry{.content = std::move(next), .words = words};
+  const auto written = etcd_.change({.if_as_is = {{.key = view_, .revision = revision_}},
+                                     .puts = {{.key = view_, .bytes = entry.encoded()}},
+                                     .forgets = {notes_}});
+  if (!written) {
+    why_ = written.error().message;
+    return Written::unknown;
+  }
+  if (*written == 0) return Written::refused;
+  newest_ = std::move(entry);
+  revision_ = *written;
+  num_notes_ = 0;
+  notes_are_whole_ = true;
+  return Written::done;
+}
+
+/// After a note that is missing none may follow: the next view stands for all of them.
+Result<void> EtcdRegister::note(const std::string& line) {
+  if (!notes_are_whole_) return Error{Errc::io, why_};
+  const std::string key = key_of_note(notes_, num_notes_);
+  const auto written = etcd_.change(
+      {.if_as_is = {{.key = view_, .revision = revision_}, {.key = key}}, .puts = {{.key = key, .bytes = line}}});
+  if (written && *written != 0) {
+    ++num_notes_;
+    return {};
+  }
+  notes_are_whole_ = false;
+  why_ = written ? "another master of the job has written to the register" : written.error().message;
+  return Error{written ? Errc::excluded : Errc::io, why_};
+}
+
+}  // namespace stretto

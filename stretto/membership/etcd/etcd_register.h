@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stretto/membership/etcd/etcd.h"
+#include "stretto/membership/views/register.h"
+
+namespace stretto {
+
+/// A register in etcd: masters on any host go on from it, several at a time, and it stays where all of them are lost.
+/// Each write is one transaction, on the revision of the content that this object knows.
+///
+/// Keys begin with stretto/NAME/: `job`, `view`, and a key for each note, which goes with its view.
+class EtcdRegister final : public Register {
+ public:
+  /// Opens the register of `job`, or begins it. Errc::bad_input: it is another job's; others as Etcd.
+  static Result<std::unique_ptr<EtcdRegister>> open(const EtcdAddress& at, const std::string& job);
+
+  Result<Registered> read() override;
+  using Register::commit;
+  Written commit(const View& view, const std::string& words) override;
+  /// Errc::excluded: another master has written a view or a note since.
+  Result<void> note(const std::string& line) override;
+  const std::vector<std::string>& beside() const override { return beside_; }
+  Written end(std::uint64_t epoch, JobEnd how) override;
+  std::string why() const override { return why_; }
+
+ private:
+  explicit EtcdRegister(const EtcdAddress& at)
+      : etcd_(at.servers),
+        all_(text("stretto/", at.name, '/')),
+        job_(all_ + "job"),
+        view_(all_ + "view"),
+        notes_(all_ + "note/") {}
+  Result<void> take_over(const std::string& job);
+  Written write(Registered next, const std::string& words);
+
+  Etcd etcd_;
+  const std::string all_, job_, view_, notes_;  // keys, and how they begin
+  RegisterEntry newest_;
+  Etcd::Revision revision_ = 0;  // of that
+  std::uint64_t num_notes_ = 0;  // beside it
+  bool notes_are_whole_ = true;  // none of the newest view is missing
+  std::vector<std::string> beside_;
+  std::string why_;
+};
+
+}  // namespace stretto

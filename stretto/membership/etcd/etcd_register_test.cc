@@ -1,0 +1,174 @@
+#include "stretto/membership/etcd/etcd_register.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stretto/membership/etcd/testing/etcd_server.h"
+#include "stretto/membership/hosts/members/kept_pool.h"
+#include "stretto/membership/views/testing/register_conformance.h"
+
+namespace stretto {
+namespace {
+
+using Lines = std::vector<std::string>;
+using testing::HasSubstr;
+
+TEST(EtcdAddress, IsReadAsItIsWritten) {
+  for (const char* words : {"etcd://127.0.0.1:2379/train", "etcd://a:1,b.c:65535,[fd77::1]:2379/my-run_2.1"}) {
+    EXPECT_EQ(EtcdAddress::parse(words).value().to_string(), words);
+  }
+  EXPECT_EQ(EtcdAddress::parse("etcd://a:1,b:2/c").value().servers, (Lines{"a:1", "b:2"}));
+  for (const char* words :
+       {"", "file", "etcd://", "etcd://a:1", "etcd://a:1/", "etcd:///name", "etcd://a/name", "etcd://a:0/name",
+        "etcd://a:65536/name", "etcd://:1/name", "etcd://a:1,/name", "etcd://a:1/two/names", "etcd://a:1/ü"}) {
+    EXPECT_FALSE(EtcdAddress::parse(words)) << words;
+  }
+  EXPECT_THAT(EtcdAddress::parse("etcd://me:secret@a:1/name").error().message, HasSubstr("no option for a password"));
+}
+
+class EtcdRegisterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!EtcdServer::is_there()) GTEST_SKIP() << "there is no etcd";
+    server_.emplace();
+  }
+  std::unique_ptr<EtcdRegister> opened(const std::string& name = "a", const std::string& job = "vowels") const {
+    return EtcdRegister::open(server_->address(name), job).or_throw();
+  }
+
+  std::optional<EtcdServer> server_;
+};
+
+TEST_F(EtcdRegisterTest, Conforms) {
+  int registers = 0;
+  expect_register({"etcd", [&] { return opened(text("conformance-", ++registers)); }});
+}
+
+TEST_F(EtcdRegisterTest, IsOneCellForAllThatOpenIt) {
+  const auto one = opened(), other = opened();
+  const View first = view_after({}), second = view_after(first);
+  EXPECT_EQ(one->commit(first), Written::done);
+  EXPECT_EQ(other->commit(first), Written::refused);
+  EXPECT_EQ(other->read().value().view, first);
+  EXPECT_EQ(other->commit(second), Written::done);
+  EXPECT_EQ(one->commit(second), Written::refused);
+  EXPECT_EQ(one->end(first.epoch, JobEnd::given_up), Written::refused);
+  EXPECT_EQ(one->read().value(), (Registered{second, JobEnd::none}));
+  EXPECT_EQ(one->end(second.epoch, JobEnd::done), Written::done);
+  EXPECT_EQ(opened()->read().value(), (Registered{second, JobEnd::done}));
+  EXPECT_EQ(opened("another")->read().value(), Registered());
+}
+
+TEST_F(EtcdRegisterTest, TakesOneViewAnEpochOfSeveralMasters) {
+  constexpr int kMasters = 4;
+  constexpr std::uint64_t kEpochs = 25;
+  std::atomic<int> done = 0;
+  std::vector<std::jthread> masters;
+  for (int master = 0; master < kMasters; ++master) {
+    masters.emplace_back([&, master] {
+      const auto cell = opened();
+      for (auto content = cell->read().or_throw(); content.view.epoch < kEpochs; content = cell->read().or_throw()) {
+        View mine = view_after(content.view);
+        mine.terms["by"] = text(master);
+        if (cell->commit(mine) == Written::done) ++done;
+      }
+    });
+  }
+  masters.clear();
+  EXPECT_EQ(done, kEpochs);
+}
+
+TEST_F(EtcdRegisterTest, KeepsWhatStandsBesideTheNewestViewAlone) {
+  const View first = view_after({}), second = view_after(first);
+  const auto cell = opened();
+  EXPECT_TRUE(cell->note("before the first view"));
+  EXPECT_EQ(opened()->beside(), Lines{"before the first view"});
+  ASSERT_EQ(cell->commit(first, "a pool"), Written::done);
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(cell->note(text("note ", i)));
+  const auto other = opened();
+  ASSERT_EQ(other->beside().size(), 13u);
+  EXPECT_EQ(other->beside().front(), "a pool");
+  EXPECT_EQ(other->beside().back(), "note 11");
+  ASSERT_TRUE(other->note("of the other"));
+  EXPECT_EQ(cell->note("which does not know it").error().code, Errc::excluded);
+  ASSERT_TRUE(cell->read());
+  EXPECT_EQ(cell->beside().back(), "of the other");
+  EXPECT_TRUE(cell->note("which does"));
+  EXPECT_EQ(other->commit(second), Written::done);
+  EXPECT_EQ(opened()->beside(), Lines());
+  EXPECT_EQ(cell->note("beside a view that is over").error().code, Errc::excluded);
+}
+
+TEST_F(EtcdRegisterTest, RefusesAnotherJob) {
+  ASSERT_EQ(opened("a", "vowels")->commit(view_after({})), Written::done);
+  const auto other = EtcdRegister::open(server_->address("a"), "another job");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Errc::bad_input);
+  EXPECT_THAT(other.error().message,
+              testing::AllOf(HasSubstr("'vowels'"), HasSubstr("'another job'"), HasSubstr("/a")));
+}
+
+TEST_F(EtcdRegisterTest, DoesNotKnowWhatBecameOfAWriteWithoutAnAnswer) {
+  const auto cell = opened();
+  const View first = view_after({}), second = view_after(first);
+  ASSERT_EQ(cell->commit(first), Written::done);
+  server_->signal(SIGSTOP);
+  EXPECT_EQ(cell->commit(second), Written::unknown);
+  EXPECT_THAT(cell->why(), HasSubstr(server_->server()));
+  EXPECT_FALSE(cell->read());
+  EXPECT_EQ(cell->note("one").error().code, Errc::io);
+  server_->signal(SIGCONT);
+  const SteadyClock clock;
+  Result<Registered> content = cell->read();
+  for (const TimePoint by = clock.now() + std::chrono::seconds(60); !content && clock.now() < by;)
+    content = cell->read();
+  ASSERT_TRUE(content);
+  EXPECT_TRUE(content->view == first || content->view == second) << "etcd may have heard it";
+  EXPECT_EQ(cell->commit(view_after(content->view)), Written::done);
+}
+
+TEST_F(EtcdRegisterTest, GoesOnWhereEtcdIsStartedAgain) {
+  const auto cell = opened();
+  ASSERT_EQ(cell->commit(view_after({}), "a pool"), Written::done);
+  ASSERT_TRUE(cell->note("one"));
+  server_->end();
+  EXPECT_FALSE(cell->read());
+  EXPECT_EQ(EtcdRegister::open(server_->address("a"), "vowels").error().code, Errc::lost_peer);
+  server_->start();
+  EXPECT_TRUE(cell->note("two")) << "nothing was written meanwhile";
+  EXPECT_EQ(opened()->beside(), (Lines{"a pool", "one", "two"}));
+}
+
+TEST_F(EtcdRegisterTest, HandsEachBatchOutOnceThoughSeveralMastersDo) {
+  constexpr std::uint64_t kBatches = 60;
+  const auto fail = [](const std::string& line) { ADD_FAILURE() << line; };
+  std::vector<std::unique_ptr<EtcdRegister>> cells;
+  std::vector<std::unique_ptr<KeptPool>> masters;
+  for (int i = 0; i < 3; ++i) {
+    cells.push_back(opened());
+    masters.push_back(std::make_unique<KeptPool>(*cells.back(), fail));
+  }
+  std::vector<int> handed(kBatches);
+  std::vector<std::uint64_t> taken(5);
+  for (std::uint64_t asked = 0, all = 0; all < kBatches; ++asked) {
+    ASSERT_LT(asked, 10 * kBatches);
+    const MemberNumber member = asked % taken.size();
+    const auto batch = masters[asked % masters.size()]->hand_out(member, taken[member], 0, kBatches, 1, {}).or_throw();
+    if (!batch) continue;  // its master has heard of the others
+    ++handed[*batch];
+    ++taken[member];
+    ++all;
+  }
+  EXPECT_EQ(handed, std::vector<int>(kBatches, 1));
+}
+
+}  // namespace
+}  // namespace stretto
