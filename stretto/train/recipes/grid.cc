@@ -6,7 +6,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/grid_allreduce.h"
 #include "stretto/train/recipes/full_rounds.h"
-#include "stretto/train/replica/flat_math.h"
+#include "stretto/train/recipes/grid_model.h"
 
 namespace stretto {
 namespace {
@@ -17,6 +17,7 @@ struct GridChoices {
   GridAllreduceOptions grid;
   double alpha = 0.5;
   std::uint64_t every = 1;  // own steps between two exchanges
+  bool momentum = false;    // it travels with the model
 };
 
 GridChoices choices_of(const RecipeOptions& options, int ranks) {
@@ -39,6 +40,7 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
   }
   choices.alpha = given.number("alpha", 0.5);
   choices.every = given.count("steps-per-exchange", 1);
+  choices.momentum = given.word("average-momentum", "no") == "yes";
   if (!(choices.alpha > 0 && choices.alpha <= 1)) {
     throw UsageError(text("alpha ", choices.alpha, ": expected above 0, at most 1, as in alpha 0.5"));
   }
@@ -48,9 +50,12 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
 class Grid final : public Recipe {
  public:
   Grid(const RecipeContext& context, const GridChoices& choices)
-      : context_(with_each_model_once(context)), choices_(choices), average_(context_) {
+      : context_(with_each_model_once(context)),
+        choices_(choices),
+        average_(context_),
+        model_(context.replica, choices.momentum) {
     if (context.engine.size() == 1) return;
-    grid_ = std::make_shared<GridAllreduce>(context.engine, context.replica.parameter_buckets(), choices.grid);
+    grid_ = std::make_shared<GridAllreduce>(context.engine, model_.buckets(), choices.grid);
   }
 
   void begin_step(std::uint64_t samples, Duration waited) override {
@@ -128,29 +133,13 @@ class Grid final : public Recipe {
   /// Moves towards what the lines have brought, and shows them the model.
   void exchange(bool moved) {
     if (grid_ == nullptr) return;
-    const int rounds = grid_->take([this](const GridSlice& slice) { apply(slice); });
+    model_.look();
+    const int rounds =
+        grid_->take([this](const GridSlice& slice) { model_.move(slice, choices_.grid.line.update, choices_.alpha); });
     if (rounds == 0 && !moved) return grid_->publish(nullptr);
     Contribution& copy = grid_->acquire();
-    for (int b = 0; b < copy.num_buckets(); ++b) {
-      const DataType type = context_.replica.parameter_buckets()[static_cast<std::size_t>(b)].type;
-      scale(type, copy.bucket(b), context_.replica.parameters(b), 1);
-    }
+    model_.copy_to(copy);
     grid_->publish(&copy);
-  }
-
-  void apply(const GridSlice& slice) {
-    const DataType type = context_.replica.parameter_buckets()[slice.bucket].type;
-    const auto bytes = slice.count * size_of(type);
-    const auto mine =
-        context_.replica.parameters(static_cast<int>(slice.bucket)).subspan(slice.offset * size_of(type), bytes);
-    const double share = choices_.alpha / slice.members;
-    if (choices_.grid.line.update == ElasticUpdate::paper) {
-      scale(type, mine, mine, 1 - choices_.alpha);
-      add_scaled(type, mine, {slice.sum, bytes}, share);
-    } else if (slice.brought != nullptr) {
-      add_scaled(type, mine, {slice.sum, bytes}, share);
-      add_scaled(type, mine, {slice.brought, bytes}, -choices_.alpha);
-    }
   }
 
   /// Waits for all ranks: meanwhile this one's lines go on with those that still compute.
@@ -168,6 +157,7 @@ class Grid final : public Recipe {
   const RecipeContext context_;
   const GridChoices choices_;
   ModelAverage average_;
+  GridModel model_;
   std::shared_ptr<GridAllreduce> grid_;  // null: there is one rank
   std::uint64_t samples_ = 0;            // of the step under way
   std::uint64_t steps_ = 0;
@@ -175,16 +165,23 @@ class Grid final : public Recipe {
   bool ended_ = false;  // the last round of all ranks is over
 };
 
+/// Where all ranks meet at the end alone: `momentum` says whether lines average it before.
+void check_state(RecipeOptions options, bool momentum) {
+  if (momentum) options.algorithm.set("average-momentum", "no");
+  check_state_average(options, options.local_steps < kMeetsAtTheEnd, "sync-every 1000");
+}
+
 }  // namespace
 
 void check_grid(const RecipeOptions& options, int ranks) {
   const GridChoices choices = choices_of(options, ranks);
   if (ranks > 1) (void)GridLayout(ranks, choices.grid.grid);
-  check_state_average(options, options.local_steps < kMeetsAtTheEnd, "sync-every 1000");
+  check_state(options, true);
   choices.grid.line.require();
 }
 
 std::unique_ptr<Recipe> make_grid(const RecipeContext& context) {
+  check_state(context.options, GridModel::has_momentum(context.replica));
   return std::make_unique<Grid>(context, choices_of(context.options, context.engine.size()));
 }
 

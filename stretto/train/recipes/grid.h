@@ -10,8 +10,9 @@ namespace stretto {
 /// UCB/EECS-2018-77): each rank moves its own weights, and in each dimension of the grid its line averages models round
 /// after round beside that (GridAllreduce). After a step, or every --steps-per-exchange of them, a rank takes what has
 /// come, moves towards it by --alpha, and publishes its model; it waits for nobody but in full rounds, every
-/// --sync-every steps and at the end. Options: alpha, elastic-rule, dimensions, layout, grid-rows, reduce-share,
-/// complete-share, advance-share, line-patience, steps-per-exchange.
+/// --sync-every steps and at the end. With --average-momentum the momentum of SGD travels and moves with the model
+/// (GridModel). Options: alpha, elastic-rule, dimensions, layout, grid-rows, reduce-share, complete-share,
+/// advance-share, line-patience, steps-per-exchange, average-momentum, average-statistics.
 std::unique_ptr<Recipe> make_grid(const RecipeContext& context);
 /// Throws UsageError where the grid, the shares or alpha do not fit.
 void check_grid(const RecipeOptions& options, int ranks);

@@ -81,7 +81,10 @@ class TwoNumbers final : public Replica {
   void set_optimizer_state(const std::string& state) override {
     if (state.size() == sizeof velocity_) std::memcpy(velocity_.data(), state.data(), sizeof velocity_);
   }
-  std::vector<Buffer> optimizer_arrays() override { return {}; }
+  std::vector<Buffer> optimizer_arrays() override {
+    if (momentum_ == 0) return {};
+    return {{DataType::float32, bytes(velocity_[0])}, {DataType::float32, bytes(velocity_[1])}};
+  }
   std::string library() const override { return "none"; }
   ReplicaChecksum checksum() override { return {Hash64::of(std::as_bytes(std::span(weights_))), 0}; }
   std::string save() override { return {}; }
@@ -89,6 +92,7 @@ class TwoNumbers final : public Replica {
 
   float& number(std::size_t i) { return weights_[i]; }
   std::vector<float> numbers() const { return {weights_.begin(), weights_.end()}; }
+  std::vector<float> velocities() const { return {velocity_.begin(), velocity_.end()}; }
 
  private:
   static std::span<std::byte> bytes(float& number) { return std::as_writable_bytes(std::span(&number, 1)); }

@@ -42,7 +42,8 @@ const Averaging kAveraging[] = {{.algorithm = "local"},
                                 {.algorithm = "osgp"},
                                 {.algorithm = "ad-psgd"},
                                 {.algorithm = "easgd"},
-                                {.algorithm = "easgd-async", .options = {{"full-every", "12"}}}};
+                                {.algorithm = "easgd-async", .options = {{"full-every", "12"}}},
+                                {.algorithm = "easgd-grid"}};
 
 /// The arrays of one rank that are averaged or not, as they are now.
 struct State {

@@ -125,7 +125,8 @@ constexpr AlgorithmOption kOptions[] = {
      "own", Kind::word, 0, 0, kLateSums},
     {"average-momentum", "YES",
      "Where models are averaged: whether the optimizer's state (momentum, Adam's moments) is averaged, too, in rounds "
-     "of all ranks: yes or no. Takes as many bytes once more. Default no; wagma-quorum: yes.",
+     "of all ranks: yes or no. Takes as many bytes once more. easgd-grid: in the lines, too, where the momentum of SGD "
+     "moves as the model does. Default no; wagma-quorum: yes.",
      "yes", Kind::word, 0, 0, kYesOrNo},
     {"average-statistics", "WHEN",
      "Where models are averaged: when the running statistics of BatchNorm become those over all ranks. full: in each "

@@ -1,0 +1,164 @@
+// The recipe of the elastic grid, in virtual time, with numbers that no operation rounds.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "stretto/base/error.h"
+#include "stretto/membership/rank_over_transport.h"
+#include "stretto/simulate/virtual_ranks.h"
+#include "stretto/train/job/session.h"
+#include "stretto/train/recipes/grid_model.h"
+#include "stretto/train/recipes/recipes.h"
+#include "stretto/train/testing/deaf.h"
+#include "stretto/train/testing/two_numbers.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::size_t kSteps = 5;
+constexpr float kMomentum = 0.5;
+
+float gradient(int node, std::size_t step, std::size_t number) {
+  return static_cast<float>((node * 5 + static_cast<int>(step) * 3 + static_cast<int>(number)) % 8 - 3);
+}
+
+struct Node {
+  std::array<double, 2> weights{}, velocities{};
+};
+
+/// All nodes after each step.
+using History = std::vector<std::vector<Node>>;
+
+/// One line of all nodes, which take their steps at the same times: a round is over before the next step is.
+History trained(int nodes, const AlgorithmOptions& said) {
+  History history(kSteps, std::vector<Node>(static_cast<std::size_t>(nodes)));
+  int finished = 0;
+  SimulatedCluster cluster(nodes, {}, 1);
+  VirtualRanks(cluster).run([&](VirtualRank& place) {
+    RankOverTransport rank(place.transport(), place.clock(), &place);
+    place.drive_engine(&rank.world().engine());
+    TwoNumbers replica(kMomentum);
+    Deaf deaf;
+    RecipeOptions options{.policy = Policy::full(), .local_steps = kMeetsAtTheEnd};
+    options.algorithm = said;
+    options.algorithm.set("dimensions", "1");
+    Session session(rank, replica, deaf, {.recipe = find_recipe("easgd-grid"), .recipe_options = options});
+    session.begin({});
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      place.compute(10ms);
+      session.begin_step(1, Duration(0));
+      for (const int number : {0, 1})
+        replica.backward(number, gradient(place.rank(), step, static_cast<std::size_t>(number)));
+      session.end_backward("here");
+      session.deposit(Duration(0));
+      session.take();
+      Node& node = history[step][static_cast<std::size_t>(place.rank())];
+      for (std::size_t i = 0; i < 2; ++i) {
+        node.weights[i] = static_cast<double>(replica.numbers()[i]);
+        node.velocities[i] = static_cast<double>(replica.velocities()[i]);
+      }
+    }
+    session.finish();
+    // What others still send this rank is taken.
+    ++finished;
+    rank.world().driver().wait([&] { return finished == nodes; }, TimePoint::never());
+    place.drive_engine(nullptr);
+  });
+  return history;
+}
+
+/// The same in plain loops: a step, and then the mean of what all had after the step before.
+History reference(int count, bool paper, double alpha, bool momentum) {
+  History history;
+  std::vector<Node> nodes(static_cast<std::size_t>(count)), shown = nodes;
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    for (int n = 0; n < count; ++n) {
+      Node& node = nodes[static_cast<std::size_t>(n)];
+      for (std::size_t i = 0; i < 2; ++i) {
+        node.velocities[i] = kMomentum * node.velocities[i] + static_cast<double>(gradient(n, step, i));
+        node.weights[i] -= node.velocities[i];
+        if (step == 0) continue;
+        const auto move = [&](std::array<double, 2> Node::*numbers) {
+          double mean = 0;
+          for (const Node& other : shown) mean += (other.*numbers)[i] / count;
+          double& mine = (node.*numbers)[i];
+          const double from = paper ? mine : (shown[static_cast<std::size_t>(n)].*numbers)[i];
+          mine += alpha * (mean - from);
+        };
+        move(&Node::weights);
+        if (momentum) move(&Node::velocities);
+      }
+    }
+    shown = nodes;
+    history.push_back(nodes);
+  }
+  return history;
+}
+
+void expect_equal(const History& here, const History& there) {
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    for (std::size_t node = 0; node < here[step].size(); ++node) {
+      EXPECT_EQ(here[step][node].weights, there[step][node].weights) << "step " << step << ", node " << node;
+      EXPECT_EQ(here[step][node].velocities, there[step][node].velocities) << "step " << step << ", node " << node;
+    }
+  }
+}
+
+TEST(ElasticGrid, MovesByTheMeansOfTheStepBefore) {
+  expect_equal(trained(2, {}), reference(2, false, 0.5, false));
+  expect_equal(trained(2, {{"alpha", "0.25"}}), reference(2, false, 0.25, false));
+  expect_equal(trained(2, {{"elastic-rule", "paper"}}), reference(2, true, 0.5, false));
+}
+
+TEST(ElasticGrid, MomentumTravelsAndMovesWithTheModelWhereItIsAskedFor) {
+  for (const int nodes : {2, 4}) {
+    expect_equal(trained(nodes, {{"average-momentum", "yes"}}), reference(nodes, false, 0.5, true));
+    expect_equal(trained(nodes, {{"average-momentum", "yes"}, {"elastic-rule", "paper"}}),
+                 reference(nodes, true, 0.5, true));
+  }
+}
+
+/// What making the recipe over a replica says, where ranks meet at the end alone.
+std::string complaint(float momentum, const AlgorithmOptions& said) {
+  std::string why;
+  SimulatedCluster cluster(1, {}, 1);
+  VirtualRanks(cluster).run([&](VirtualRank& place) {
+    RankOverTransport rank(place.transport(), place.clock(), &place);
+    TwoNumbers replica(momentum);
+    Deaf deaf;
+    Meeting meeting(rank.world().engine(), replica);
+    try {
+      find_recipe("easgd-grid")
+          ->make({replica, rank.world().engine(), meeting, deaf, {.local_steps = kMeetsAtTheEnd, .algorithm = said}});
+    } catch (const UsageError& error) {
+      why = error.what();
+    }
+  });
+  return why;
+}
+
+TEST(ElasticGrid, RefusesMomentumThatThereIsNot) {
+  EXPECT_THAT(complaint(0, {{"average-momentum", "yes"}}), HasSubstr("average-momentum yes where all ranks meet at"));
+  EXPECT_EQ(complaint(kMomentum, {{"average-momentum", "yes"}}), "");
+  EXPECT_THAT(complaint(kMomentum, {{"average-statistics", "full"}}), HasSubstr("average-statistics full where"));
+}
+
+TEST(GridModel, HasTheMomentumOfAllParametersOfATypeInABucket) {
+  TwoNumbers with(kMomentum), without(0);
+  const std::vector<BucketSpec> parameters = with.parameter_buckets();
+  EXPECT_EQ(GridModel(with, false).buckets(), parameters);
+  EXPECT_EQ(GridModel(without, true).buckets(), parameters);
+  EXPECT_THAT(GridModel(with, true).buckets(),
+              ElementsAre(parameters[0], parameters[1], BucketSpec{DataType::float32, 2}));
+}
+
+}  // namespace
+}  // namespace stretto
