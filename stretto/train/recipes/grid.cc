@@ -84,18 +84,20 @@ class Grid final : public Recipe {
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
-    Result<int> rounds = 0;
+    if (!drained_at_) drained_at_ = rounds();
+    Result<int> taken = 0;
     if (!ended_) {
-      rounds = beside_lines(driver, deadline, [&](TimePoint by) { return average_.finish(driver, by); });
-      if (!rounds) return rounds;
+      taken = beside_lines(driver, deadline, [&](TimePoint by) { return average_.finish(driver, by); });
+      if (!taken) return taken;
       ended_ = true;
     }
-    if (grid_ == nullptr || grid_->stop(driver, deadline)) return rounds;
+    if (grid_ == nullptr || grid_->stop(driver, deadline)) return taken;
     return Error{Errc::timeout, "the rounds of this rank's lines end", -1};
   }
 
   Result<bool> drain(Driver& driver) override {
     if (const auto why = failure()) return *why;
+    if (!drained_at_) drained_at_ = rounds();
     if (!ended_) {
       exchange(false);
       auto over = average_.drain(driver);
@@ -130,13 +132,16 @@ class Grid final : public Recipe {
     if (average_.steps() >= context_.options.local_steps) average_.hand_over();
   }
 
-  /// Moves towards what the lines have brought, and shows them the model.
+  /// Moves towards what the lines have brought, and shows them the model. Not any more where this rank has no batches
+  /// left and has taken an average of all: that may be the model at the end, though lines go on.
   void exchange(bool moved) {
     if (grid_ == nullptr) return;
+    const bool stays = drained_at_ && rounds() > *drained_at_;
     model_.look();
-    const int rounds =
-        grid_->take([this](const GridSlice& slice) { model_.move(slice, choices_.grid.line.update, choices_.alpha); });
-    if (rounds == 0 && !moved) return grid_->publish(nullptr);
+    const int taken = grid_->take([&](const GridSlice& slice) {
+      if (!stays) model_.move(slice, choices_.grid.line.update, choices_.alpha);
+    });
+    if (!moved && (taken == 0 || stays)) return grid_->publish(nullptr);
     Contribution& copy = grid_->acquire();
     model_.copy_to(copy);
     grid_->publish(&copy);
@@ -162,7 +167,8 @@ class Grid final : public Recipe {
   std::uint64_t samples_ = 0;            // of the step under way
   std::uint64_t steps_ = 0;
   Duration waited_{0};
-  bool ended_ = false;  // the last round of all ranks is over
+  std::optional<Round> drained_at_;  // rounds of all ranks that were over when this one had no more batches
+  bool ended_ = false;               // the last one is
 };
 
 /// Where all ranks meet at the end alone: `momentum` says whether lines average it before.

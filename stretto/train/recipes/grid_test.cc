@@ -10,10 +10,12 @@
 #include "stretto/base/error.h"
 #include "stretto/membership/rank_over_transport.h"
 #include "stretto/simulate/virtual_ranks.h"
+#include "stretto/train/job/run.h"
 #include "stretto/train/job/session.h"
 #include "stretto/train/recipes/grid_model.h"
 #include "stretto/train/recipes/recipes.h"
 #include "stretto/train/testing/deaf.h"
+#include "stretto/train/testing/test_task.h"
 #include "stretto/train/testing/two_numbers.h"
 
 namespace stretto {
@@ -34,12 +36,12 @@ struct Node {
   std::array<double, 2> weights{}, velocities{};
 };
 
-/// All nodes after each step.
+/// All nodes after each step, and at the end.
 using History = std::vector<std::vector<Node>>;
 
 /// One line of all nodes, which take their steps at the same times: a round is over before the next step is.
 History trained(int nodes, const AlgorithmOptions& said) {
-  History history(kSteps, std::vector<Node>(static_cast<std::size_t>(nodes)));
+  History history(kSteps + 1, std::vector<Node>(static_cast<std::size_t>(nodes)));
   int finished = 0;
   SimulatedCluster cluster(nodes, {}, 1);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
@@ -52,6 +54,13 @@ History trained(int nodes, const AlgorithmOptions& said) {
     options.algorithm.set("dimensions", "1");
     Session session(rank, replica, deaf, {.recipe = find_recipe("easgd-grid"), .recipe_options = options});
     session.begin({});
+    const auto note = [&](std::size_t when) {
+      Node& node = history[when][static_cast<std::size_t>(place.rank())];
+      for (std::size_t i = 0; i < 2; ++i) {
+        node.weights[i] = static_cast<double>(replica.numbers()[i]);
+        node.velocities[i] = static_cast<double>(replica.velocities()[i]);
+      }
+    };
     for (std::size_t step = 0; step < kSteps; ++step) {
       place.compute(10ms);
       session.begin_step(1, Duration(0));
@@ -60,13 +69,10 @@ History trained(int nodes, const AlgorithmOptions& said) {
       session.end_backward("here");
       session.deposit(Duration(0));
       session.take();
-      Node& node = history[step][static_cast<std::size_t>(place.rank())];
-      for (std::size_t i = 0; i < 2; ++i) {
-        node.weights[i] = static_cast<double>(replica.numbers()[i]);
-        node.velocities[i] = static_cast<double>(replica.velocities()[i]);
-      }
+      note(step);
     }
     session.finish();
+    note(kSteps);
     // What others still send this rank is taken.
     ++finished;
     rank.world().driver().wait([&] { return finished == nodes; }, TimePoint::never());
@@ -123,6 +129,18 @@ TEST(ElasticGrid, MomentumTravelsAndMovesWithTheModelWhereItIsAskedFor) {
     expect_equal(trained(nodes, {{"average-momentum", "yes"}}), reference(nodes, false, 0.5, true));
     expect_equal(trained(nodes, {{"average-momentum", "yes"}, {"elastic-rule", "paper"}}),
                  reference(nodes, true, 0.5, true));
+  }
+}
+
+TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    TrainOptions options{.algorithm = "easgd-grid", .ranks = 16, .steps = 10, .pace = 10ms};
+    options.seed = seed;
+    options.simulated = true;
+    options.network = "latency=600us,bandwidth=10GB/s,jitter=400us";
+    options.imbalance = "random:ranks=1,delay=5ms+lognormal:mean=300us,cv=1";
+    const RunSummary run = run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}}).value();
+    EXPECT_TRUE(run.replicas_identical) << "seed " << seed;
   }
 }
 
