@@ -11,7 +11,7 @@ class GridAllreduce::Impl {
  public:
   Impl(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options,
        const GridLayout& layout)
-      : buckets_(buckets), models_(buckets) {
+      : clock_(engine.clock()), buckets_(buckets), models_(buckets) {
     const Engine::Pause pause(engine);
     for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
       const auto is_mine = [&](const std::vector<int>& line) { return std::ranges::count(line, engine.rank()) > 0; };
@@ -22,6 +22,7 @@ class GridAllreduce::Impl {
   }
 
   int take(FunctionRef<void(const GridSlice&)> apply) {
+    if (newest_ == nullptr) return 0;
     int rounds = 0;
     for (const auto& line : lines_) {
       for (const LineResult* result : line->take()) {
@@ -35,13 +36,13 @@ class GridAllreduce::Impl {
     filling_ = &models_.acquire();
     return filling_->contribution;
   }
-  void publish(Contribution* model) {
+  void publish(Contribution* model, std::uint64_t steps) {
     if (model != nullptr) {
-      StandingModel* const before = std::exchange(newest_, &models_.publish(*filling_));
+      StandingModel* const before = std::exchange(newest_, &models_.publish(*filling_, clock_.now()));
       if (before != nullptr) models_.unpin(*before);
     }
     if (newest_ == nullptr) return;
-    for (const auto& line : lines_) line->applied(*newest_);
+    for (const auto& line : lines_) line->applied(*newest_, steps);
   }
   bool at_rest() const {
     return std::ranges::all_of(lines_, [](const auto& line) { return line->at_rest(); });
@@ -67,6 +68,7 @@ class GridAllreduce::Impl {
     for (const auto& line : lines_) sets += line->num_results();
     return static_cast<std::uint64_t>(sets) * Contribution::bytes_needed(buckets_);
   }
+  GridCounts counts(int dimension) const { return lines_.at(static_cast<std::size_t>(dimension))->counts(); }
   int num_models() const { return models_.count(); }
   int num_results() const {
     int most = 0;
@@ -96,6 +98,7 @@ class GridAllreduce::Impl {
   }
   int result_rank() const { return lines_.front()->rank(); }
 
+  const Clock& clock_;
   const std::vector<BucketSpec> buckets_;
   NodeModels models_;
   StandingModel* filling_ = nullptr;
@@ -121,8 +124,11 @@ int GridAllreduce::take(FunctionRef<void(const GridSlice&)> apply) {
 Contribution& GridAllreduce::acquire() {
   return impl_->acquire();
 }
-void GridAllreduce::publish(Contribution* model) {
-  impl_->publish(model);
+void GridAllreduce::publish(Contribution* model, std::uint64_t steps) {
+  impl_->publish(model, steps);
+}
+GridCounts GridAllreduce::counts(int dimension) const {
+  return impl_->counts(dimension);
 }
 bool GridAllreduce::at_rest() const {
   return impl_->at_rest();

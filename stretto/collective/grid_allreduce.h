@@ -12,6 +12,7 @@
 #include "stretto/base/rank_set.h"
 #include "stretto/collective/base/collective.h"
 #include "stretto/collective/groups/grid_layout.h"
+#include "stretto/collective/lines/grid_counts.h"
 #include "stretto/collective/lines/line_options.h"
 #include "stretto/collective/rounds/contribution.h"
 #include "stretto/engine/driver.h"
@@ -39,7 +40,9 @@ struct GridSlice {
 /// gathers models round after round, beside training. At its step boundaries a node takes what has come, moves its
 /// model towards the means, and publishes it anew. One application thread.
 ///
-/// Memory: d + 2 models, and 3 results a dimension.
+/// Memory: d + 2 models, and 3 results a dimension; with ElasticUpdate::paper and R rounds in flight dR + 2, and 6R. A
+/// node of a line that stops in the middle of a message, of either direction, holds one more of each, or R, until it
+/// goes on: while a message of an earlier round to it has not left, later ones send it nothing.
 class GridAllreduce final : public Collective {
  public:
   /// `buckets`: of a model. Every rank of the engine makes one, in the same order. Throws UsageError as GridLayout and
@@ -55,9 +58,9 @@ class GridAllreduce final : public Collective {
   int take(FunctionRef<void(const GridSlice&)> apply);
   /// Memory for a model.
   Contribution& acquire();
-  /// The model in acquire()'s memory is this node's from now on, with what it has taken; null: it is as it was. Before
-  /// the first one it takes part without a model.
-  void publish(Contribution* model);
+  /// The model in acquire()'s memory is this node's from now on, with what it has taken, and so many own steps since
+  /// the last call; null: it is as it was. Before the first one it takes part without a model, and takes nothing.
+  void publish(Contribution* model, std::uint64_t steps = 0);
   /// Whether every line has contributed the newest model, and what came of that has been taken.
   bool at_rest() const;
   /// Ends the rounds under way as they are, on every rank, before it is destroyed. False: not until `deadline`.
@@ -68,6 +71,8 @@ class GridAllreduce final : public Collective {
   void abort(Driver& driver, const Error& why) override;
   std::string who_is_missing(Driver&, Duration) override { return "the lines of a grid wait for nobody"; }
   const GridLayout& layout() const { return layout_; }
+  /// Of this node's line of a dimension, up to now. Any thread.
+  GridCounts counts(int dimension) const;
   int num_models() const;
   int num_results() const;  ///< of the dimension that has most
   std::uint64_t memory_bytes() const;

@@ -109,7 +109,7 @@ void expect_conserved(const GridCase& of, std::uint64_t seed) {
     EXPECT_FALSE(grid.failure());
     EXPECT_EQ(at_rest, of.ranks);
     EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
-    EXPECT_LE(grid.num_models(), of.dimensions + 2);
+    EXPECT_LE(grid.num_models(), of.dimensions + 2);  // each ring has room for all that is ever behind
     EXPECT_LE(grid.num_results(), 3);
     all.arrive_and_wait();
     return true;
@@ -144,13 +144,17 @@ TEST(GridAllreduceTest, AlsoWhereContributionsAreMissing) {
   }
 }
 
-/// Rank 3 looks at nothing until the others have had ten rounds: a line whose thresholds are half of it goes on
-/// without.
+/// Thresholds of half of a line of four.
+constexpr LineOptions kHalf{.reduce = 0.5, .complete = 0.5, .advance = 0.5};
+/// What a busy machine may have stopped in the middle of a message, in each direction: any other node of it.
+constexpr int kHeldByOthers = 2 * 3;
+
+/// The application of rank 3 computes until the others have had ten rounds: a line whose thresholds are half of it goes
+/// on without.
 TEST(GridAllreduceTest, ALineGoesOnWithoutANodeThatComputes) {
   std::atomic<int> with_ten = 0;
   run_thread_job(4, [&](Engine& engine) {
-    const LineOptions line{.reduce = 0.5, .complete = 0.5, .advance = 0.5, .patience = 100us};
-    GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = 1}, .line = line});
+    GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = 1}, .line = kHalf});
     EngineDriver driver(engine, {.spin = 0ns});
     Model model;
     int rounds = 0;
@@ -168,10 +172,69 @@ TEST(GridAllreduceTest, ALineGoesOnWithoutANodeThatComputes) {
       driver.wait([] { return false; }, driver.deadline(100us));
     }
     EXPECT_EQ(with_ten, 3);
-    EXPECT_LE(grid.num_results(), 3);
+    EXPECT_LE(grid.num_results(), 3 + kHeldByOthers);
     EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
     return true;
   });
+}
+
+/// Rank 3 stands still until the others have had thousands of rounds, and the rings to it are full for long. Then it
+/// wakes, and takes part again.
+void expect_bounded_memory(const LineOptions& line, int most_models, int most_results) {
+  constexpr std::uint64_t kRounds = 2000;
+  const std::vector<BucketSpec> buckets{{DataType::int64, 16'000}};
+  std::atomic<int> there = 0;
+  std::atomic<bool> woke = false;
+  run_thread_job(4, [&](Engine& engine) {
+    GridAllreduce grid(engine, buckets, {.grid = {.dimensions = 1}, .line = line});
+    const Clock& clock = engine.clock();
+    const TimePoint end = clock.now() + 300s;
+    if (engine.rank() == 3) {
+      while (there < 3 && clock.now() < end) std::this_thread::sleep_for(1ms);
+    }
+    EngineDriver driver(engine, {.spin = 0ns});
+    const auto step = [&] {
+      (void)grid.take([](const GridSlice&) {});
+      Contribution& model = grid.acquire();
+      std::ranges::fill(model.as<std::int64_t>(0), 1);
+      grid.publish(&model, 1);
+      driver.wait([] { return false; }, driver.deadline(10us));
+    };
+    const auto expect_bounded = [&] {
+      EXPECT_LE(grid.num_models(), most_models);
+      EXPECT_LE(grid.num_results(), most_results);
+    };
+    const auto counts = [&] { return grid.counts(0); };
+    if (engine.rank() != 3) {
+      while (counts().applied < kRounds && clock.now() < end) step();
+      EXPECT_GE(counts().applied, kRounds);
+      EXPECT_GT(counts().missing, kRounds / 2);
+      expect_bounded();
+      const std::uint64_t sent = engine.traffic().messages, opened = counts().opened;
+      EXPECT_LE(sent, 2 * 3 * opened + 1000) << "START, a contribution and a mean to two, and to rank 3 no more";
+      ++there;
+      while (!woke && clock.now() < end) step();
+    } else {
+      while (counts().contributed < 10 && clock.now() < end) step();
+      EXPECT_GE(counts().contributed, 10u);
+      EXPECT_GT(counts().fresh, 10u);
+      woke = true;
+    }
+    expect_bounded();
+    EXPECT_TRUE(grid.stop(driver, driver.deadline(60s)));
+    return true;
+  });
+}
+
+TEST(GridAllreduceTest, ALineGoesOnInBoundedMemoryWhileANodeHasStopped) {
+  expect_bounded_memory(kHalf, 1 + 2 + kHeldByOthers, 3 + kHeldByOthers);
+}
+
+TEST(GridAllreduceTest, AlsoWithRoundsInFlight) {
+  LineOptions line = kHalf;
+  line.update = ElasticUpdate::paper;
+  line.rounds_in_flight = 2;
+  expect_bounded_memory(line, 2 + 2 + 2 * kHeldByOthers, 6 * 2 + 2 * kHeldByOthers);
 }
 
 TEST(GridAllreduceTest, RefusesWhatDoesNotFit) {

@@ -76,6 +76,11 @@ void GridNode::do_actions(Side& side, TimePoint now) {
         complete(side, action.round, held, true);
         break;
       }
+      case LineAgent::Action::Kind::drop:
+        ++around_.counts.dropped;
+        around_.oracle.dropped(side.place.line, side.place.own, action.round);
+        side.held.erase(action.round);
+        break;
       case LineAgent::Action::Kind::open: open(side, action, now); break;
       case LineAgent::Action::Kind::start:
         around_.oracle.started(side.place.line, side.place.own, action.round);
@@ -136,7 +141,7 @@ void GridNode::complete(Side& side, Round round, Held& held, bool forced) {
   if (!held.round.means().all()) ++around_.counts.completed_without;
   held.round.completed();
   around_.oracle.completed(side.place.line, side.place.own, round, held.round.means(), forced);
-  if (!forced) side.agent.completed(round);
+  side.agent.completed(round);
 }
 
 /// The own slice is taken from where it was summed.

@@ -26,9 +26,9 @@ struct LineWord {
   std::shared_ptr<const SliceMean> slice = {};
 };
 
-struct GridCounts {
+struct GridEvents {
   std::uint64_t forced = 0, late = 0, late_means = 0, nulls = 0, reduced_without = 0, completed_without = 0,
-                previous = 0;
+                previous = 0, dropped = 0;
 };
 
 /// A node of a simulated grid: the real agents and rounds of its lines, and models of residues. It does at once all
@@ -41,7 +41,7 @@ class GridNode {
   };
   struct Surroundings {
     GridOracle& oracle;
-    GridCounts& counts;
+    GridEvents& counts;
     std::function<void(int node, const LineWord& word)> send;
   };
 

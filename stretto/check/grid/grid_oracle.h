@@ -35,6 +35,7 @@ class GridOracle {
   void reduced(int line, int member, Round round, const SliceMean& mean, const RankSet& come);
   void completed(int line, int member, Round round, const RankSet& means, bool forced);
   void took(int line, int member, Round round);
+  void dropped(int line, int member, Round round) { side(line, member).open.erase(round); }
   /// The model of the side's node moves by α(`mean` − `from`) on a slice.
   void moved(int line, int member, Round round, int slice, const SliceMean& mean, const FieldVector& from,
              const FieldVector& by);

@@ -427,7 +427,7 @@ class GridJob {
   Drawn drawn_;
   SearchedJob searched_;
   std::vector<std::vector<int>> lines_;
-  GridCounts counts_;
+  GridEvents counts_;
   std::unique_ptr<GridOracle> oracle_;
   std::vector<Site> sites_;
   std::vector<Link> links_;

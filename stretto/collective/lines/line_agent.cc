@@ -21,7 +21,7 @@ std::optional<Round> LineAgent::admit(Round round) {
   if (defect(Defect::grid_round_modulo)) {
     const auto slots = static_cast<Round>(options_.rounds_in_flight);
     for (const auto& [other, here] : here_) {
-      if (!here.complete && other % slots == round % slots) return other;
+      if (!here.is_over() && other % slots == round % slots) return other;
     }
   }
   if (round >= next_ && !defect(Defect::grid_start_alone)) open(round);
@@ -32,16 +32,18 @@ std::optional<Round> LineAgent::admit(Round round) {
 /// model's steps twice in a mean, or a mean that the model does not know of, models would swing.
 std::uint64_t LineAgent::contribution() const {
   if (options_.update == ElasticUpdate::paper || defect(Defect::grid_version_twice)) return newest_;
-  const bool unapplied = std::ranges::any_of(here_, [](const auto& entry) { return entry.second.contributes; });
-  if (unapplied) return 0;
-  return newest_ > contributed_ ? newest_ : 0;
+  return !owes() && newest_ > contributed_ ? newest_ : 0;
+}
+
+bool LineAgent::owes() const {
+  return std::ranges::any_of(here_, [](const auto& entry) { return entry.second.contributes; });
 }
 
 void LineAgent::open(Round round) {
   const auto most = static_cast<Round>(options_.rounds_in_flight);
   for (auto& [older, here] : here_) {
-    if (here.complete || round - older < most || defect(Defect::grid_not_forced)) continue;
-    here.complete = true;
+    if (here.is_over() || round - older < most || defect(Defect::grid_not_forced)) continue;
+    here.forced = true;
     actions_.push_back({.kind = Action::Kind::force, .round = older});
   }
   const std::uint64_t version = contribution();
@@ -49,6 +51,22 @@ void LineAgent::open(Round round) {
   here_[round].contributes = version > 0;
   next_ = round + 1;
   actions_.push_back({.kind = Action::Kind::open, .round = round, .version = version});
+  drop_untaken();
+}
+
+/// A line may go on while this node's application computes: complete rounds would pile up. One whose means the others
+/// move by with this node's model in them is kept.
+void LineAgent::drop_untaken() {
+  const auto may_drop = [this](const Here& here) {
+    return here.complete && !here.taken && !(here.contributes && options_.update == ElasticUpdate::carry);
+  };
+  auto untaken = std::ranges::count_if(here_, [&](const auto& entry) { return may_drop(entry.second); });
+  for (auto entry = here_.begin(); untaken > options_.rounds_in_flight;) {
+    const bool drops = may_drop(entry->second);
+    if (drops) actions_.push_back({.kind = Action::Kind::drop, .round = entry->first});
+    untaken -= drops ? 1 : 0;
+    entry = drops ? here_.erase(entry) : std::next(entry);
+  }
 }
 
 void LineAgent::completed(Round round) {
@@ -132,7 +150,7 @@ void LineAgent::learn(const std::vector<TimePoint>& contributions, const std::ve
 }
 
 int LineAgent::in_flight() const {
-  return static_cast<int>(std::ranges::count_if(here_, [](const auto& entry) { return !entry.second.complete; }));
+  return static_cast<int>(std::ranges::count_if(here_, [](const auto& entry) { return !entry.second.is_over(); }));
 }
 
 }  // namespace stretto

@@ -25,7 +25,8 @@ class LineAgent {
  public:
   struct Action {
     enum class Kind : std::uint8_t {
-      force,     ///< end `round` as it is: a newer one opens
+      force,     ///< end `round` as it is, since a newer one opens, and say completed()
+      drop,      ///< `round` is complete, and the application will not take it: too many newer ones are
       open,      ///< `round`, and bring to it the model of `version`, or 0: a header alone
       start,     ///< tell all others START(round)
       complete,  ///< tell `to` COMPLETE: all rounds before `round` have been applied here
@@ -72,17 +73,21 @@ class LineAgent {
   Round next() const { return next_; }
   /// All rounds before this one have been applied, or skipped.
   Round applied_before() const { return applied_before_; }
-  /// Rounds that are open, and not complete.
+  /// Rounds that are open, and not complete or forced.
   int in_flight() const;
+  /// Whether a contribution has not been applied.
+  bool owes() const;
   Duration patience_for_contributions() const { return patience(for_contributions_); }
   Duration patience_for_means() const { return patience(for_means_); }
 
  private:
   struct Here {
-    bool contributes = false, complete = false, taken = false;
+    bool contributes = false, forced = false, complete = false, taken = false;
+    bool is_over() const { return forced || complete; }
   };
 
   void open(Round round);
+  void drop_untaken();
   void say_complete();
   std::uint64_t contribution() const;
   Round applied_by(int members) const;

@@ -20,6 +20,7 @@ std::vector<std::string> actions_of(LineAgent& agent) {
   for (const LineAgent::Action& action : agent.take_actions()) {
     switch (action.kind) {
       case LineAgent::Action::Kind::force: out.push_back(text("force ", action.round)); break;
+      case LineAgent::Action::Kind::drop: out.push_back(text("drop ", action.round)); break;
       case LineAgent::Action::Kind::open: out.push_back(text("open ", action.round, " with ", action.version)); break;
       case LineAgent::Action::Kind::start: out.push_back(text("start ", action.round)); break;
       case LineAgent::Action::Kind::complete: out.push_back(text("complete ", action.round, " to ", action.to)); break;
@@ -76,11 +77,14 @@ TEST(LineAgent, ForcesARoundToAnEndWhereANewerOneOpens) {
   EXPECT_THAT(actions_of(agent), ElementsAre("open 0 with 1", "force 0", "open 1 with 0"))
       << "nothing is contributed while a contribution is not applied";
   EXPECT_EQ(agent.in_flight(), 1);
+  EXPECT_THAT(agent.take(), IsEmpty()) << "round 0 has not been ended yet";
+  agent.completed(0);
   EXPECT_THAT(agent.take(), ElementsAre(0));
   agent.applied(1);
   EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0"));
   agent.started(2);
   EXPECT_THAT(actions_of(agent), ElementsAre("force 1", "open 2 with 0")) << "version 1 has been contributed";
+  agent.completed(1);
   EXPECT_THAT(agent.take(), ElementsAre(1));
   agent.applied(2);
   agent.started(3);
@@ -97,9 +101,33 @@ TEST(LineAgent, HasSeveralRoundsInFlightAsInThePaper) {
   EXPECT_THAT(agent.take(), IsEmpty()) << "round 0 comes first";
   agent.started(2);
   EXPECT_THAT(actions_of(agent), ElementsAre("force 0", "open 2 with 7"));
+  agent.completed(0);
   EXPECT_THAT(agent.take(), ElementsAre(0, 1));
   agent.applied(8);
   EXPECT_THAT(actions_of(agent), ElementsAre("complete 2 to 0"));
+}
+
+TEST(LineAgent, DropsTheOldestWhereTheApplicationTakesNone) {
+  LineAgent paper(1, 2, {.update = ElasticUpdate::paper, .rounds_in_flight = 2});
+  paper.applied(7);
+  LineAgent carry(1, 2, {});
+  carry.applied(7);
+  for (Round round = 0; round < 4; ++round) {
+    for (LineAgent* agent : {&paper, &carry}) {
+      agent->started(round);
+      agent->completed(round);
+    }
+  }
+  EXPECT_THAT(actions_of(paper),
+              ElementsAre("open 0 with 7", "open 1 with 7", "open 2 with 7", "open 3 with 7", "drop 0"));
+  EXPECT_THAT(paper.take(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(actions_of(carry),
+              ElementsAre("open 0 with 7", "open 1 with 0", "open 2 with 0", "open 3 with 0", "drop 1"));
+  EXPECT_TRUE(carry.owes());
+  EXPECT_THAT(carry.take(), ElementsAre(0, 2, 3)) << "the others have moved by its model in round 0";
+  carry.applied(8);
+  EXPECT_FALSE(carry.owes());
+  EXPECT_THAT(actions_of(carry), ElementsAre("complete 4 to 0"));
 }
 
 TEST(LineAgent, BringsNothingBeforeItHasAModel) {

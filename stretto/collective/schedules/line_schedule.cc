@@ -1,6 +1,7 @@
 #include "stretto/collective/schedules/line_schedule.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/error.h"
@@ -40,25 +41,36 @@ Schedule line_round_schedule(int rank, std::span<const int> members, int ranks, 
   // Each begins with the one behind it, so that nobody is the first of all.
   const auto peer = [&](int distance) { return (me + distance) % nodes; };
 
+  const auto call = [&](LineHook::Kind kind, int node, std::vector<OpId> after) {
+    return b.call(LineHook{kind, node}.encode(), std::move(after));
+  };
+  const OpId begin = call(LineHook::Kind::begin, me, {});
+  std::vector<OpId> ways;
   for (int distance = 1; distance < nodes; ++distance) {
-    std::vector<OpId> parts;
+    std::vector<OpId> parts, sends;
+    ways.push_back(call(LineHook::Kind::way, peer(distance), {}));
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      with_header(b.send(peer(distance), channel(i, false), slice_of(i, peer(distance)), {}), i);
+      const OpId send = b.send(peer(distance), channel(i, false), slice_of(i, peer(distance)), {ways.back()});
+      sends.push_back(with_header(send, i));
       const Slice into = b.whole(buffers.from(peer(distance), i));
       parts.push_back(with_header(b.recv(peer(distance), channel(i, false), into, {}), i));
     }
-    b.call(LineHook{LineHook::Kind::contribution, peer(distance)}.encode(), parts);
+    call(LineHook::Kind::contribution, peer(distance), parts);
+    call(LineHook::Kind::sent, peer(distance), sends);
   }
   const OpId average = b.nop({});
   b.external(average).label(average, "average");
   for (int distance = 1; distance < nodes; ++distance) {
-    std::vector<OpId> parts;
+    std::vector<OpId> parts, sends;
+    const OpId way = ways[static_cast<std::size_t>(distance) - 1];
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      with_header(b.send(peer(distance), channel(i, true), b.whole(buffers.mean_of(me, i)), {average}), i);
+      const OpId send = b.send(peer(distance), channel(i, true), b.whole(buffers.mean_of(me, i)), {average, way});
+      sends.push_back(with_header(send, i));
       const Slice into = b.whole(buffers.mean_of(peer(distance), i));
-      parts.push_back(with_header(b.recv(peer(distance), channel(i, true), into, {}), i));
+      parts.push_back(with_header(b.recv(peer(distance), channel(i, true), into, {begin}), i));
     }
-    b.call(LineHook{LineHook::Kind::mean, peer(distance)}.encode(), parts);
+    call(LineHook::Kind::mean, peer(distance), parts);
+    call(LineHook::Kind::sent, peer(distance), sends);
   }
   const OpId complete = b.nop({});
   b.external(complete).label(complete, "complete");

@@ -10,17 +10,20 @@
 
 namespace stretto {
 
-/// The hooks that a line's round calls (RoundOwner::call), each at its end.
+/// The hooks that a line's round calls (RoundOwner::call).
 struct LineHook {
   enum class Kind : std::uint32_t {
+    begin,         ///< means may be received once it is finished: they have memory
+    way,           ///< `node` is sent something once it is finished
     contribution,  ///< that of `node` to this node's slice is there
     mean,          ///< that of slice `node` is there
+    sent,          ///< the contribution to `node`, or the mean, has left
   };
   Kind kind;
   int node = 0;
 
-  std::uint32_t encode() const { return static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(node) << 1; }
-  static LineHook decode(std::uint32_t hook) { return {static_cast<Kind>(hook & 1), static_cast<int>(hook >> 1)}; }
+  std::uint32_t encode() const { return static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(node) << 3; }
+  static LineHook decode(std::uint32_t hook) { return {static_cast<Kind>(hook & 7), static_cast<int>(hook >> 3)}; }
 };
 
 /// The buffers of its schedule, of a line of `nodes` and a model of `buckets`. Slice i, of node i, is the i-th part of
@@ -49,8 +52,8 @@ class LineBuffers {
 ///
 /// Each node sends slice i of its model to node i, and calls a hook for each contribution to its own slice. Once the
 /// owner has averaged those that are there into mean_of() it triggers `average`, which sends the mean, with its header,
-/// to all; later ones are not looked at. Each mean that comes calls a hook. The owner ends the round by `complete`, at
-/// any time.
+/// to all; later ones are not looked at. Each mean that comes calls a hook. To each node there is a way, without which
+/// nothing is sent to it, and what has left calls a hook. The owner ends the round by `complete`, at any time.
 ///
 /// Messages a rank: 2(p − 1) each bucket; bytes each way: 2(p − 1)/p of the model.
 Schedule line_round_schedule(int rank, std::span<const int> members, int ranks, std::span<const BucketSpec> buckets);

@@ -70,7 +70,8 @@ class RoundOfLine {
     executor.on_call = [this, look](int node, OpId op) {
       const auto me = static_cast<std::size_t>(node);
       const LineHook hook = LineHook::decode(schedules_[me].op(op).hook);
-      (hook.kind == LineHook::Kind::mean ? means_ : came_)[me].insert(hook.node);
+      if (hook.kind == LineHook::Kind::mean) means_[me].insert(hook.node);
+      if (hook.kind == LineHook::Kind::contribution) came_[me].insert(hook.node);
       look(node);
     };
     for (int node = 0; node < nodes; ++node) {

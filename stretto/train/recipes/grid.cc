@@ -144,7 +144,7 @@ class Grid final : public Recipe {
     if (!moved && (taken == 0 || stays)) return grid_->publish(nullptr);
     Contribution& copy = grid_->acquire();
     model_.copy_to(copy);
-    grid_->publish(&copy);
+    grid_->publish(&copy, moved ? choices_.every : 0);
   }
 
   /// Waits for all ranks: meanwhile this one's lines go on with those that still compute.

@@ -23,6 +23,7 @@ struct StandingModel {
   Contribution contribution;
   std::uint64_t version = 0;  ///< its number among the rank's publications, from 1
   Round ticket = 0;           ///< the round it was published for
+  TimePoint published;        ///< in a grid: when
   int pins = 0;               ///< rounds that send it, and results that name it
   bool filling = false;       ///< the application writes to it
 };

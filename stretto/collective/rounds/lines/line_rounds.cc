@@ -26,6 +26,7 @@ LineRounds::LineRounds(Engine& engine, const std::string& dimension, const std::
       models_(models),
       average_op_(schedule_.find("average")),
       complete_op_(schedule_.find("complete")),
+      ways_(static_cast<int>(members_.size()), options.rounds_in_flight),
       agent_(own_, static_cast<int>(members_.size()), options) {
   std::string words = text(dimension, ' ', options.reduce, ' ', options.complete, ' ', options.advance);
   for (const BucketSpec& bucket : buckets_) words += text(' ', bucket.count, ' ', name_of(bucket.type));
@@ -51,19 +52,37 @@ LineRounds::Flight& LineRounds::flight(Round round) {
 
 std::vector<LineResult*> LineRounds::take() {
   const MutexLock lock(mutex_);
-  (void)agent_.take();
-  taken_ = std::exchange(complete_, {});
+  for (const Round round : agent_.take()) {
+    const auto found = waiting_.find(round);
+    if (found == waiting_.end()) continue;  // nothing of it moves the model
+    found->second->taken_ = true;
+    taken_.push_back(found->second);
+    waiting_.erase(found);
+  }
   return taken_;
 }
 
-void LineRounds::applied(StandingModel& newest) {
+void LineRounds::applied(StandingModel& newest, std::uint64_t steps) {
   models_.pin(newest);
   StandingModel* before = nullptr;
+  const TimePoint now = engine_.clock().now();
+  steps_ += steps;
   {
     const MutexLock lock(mutex_);
     before = std::exchange(newest_, &newest);
     agent_.applied(newest.version);
-    for (LineResult* result : std::exchange(taken_, {})) done(*result);
+    if (!taken_.empty()) {
+      const std::uint64_t between = std::exchange(steps_, 0);
+      if (counts_.applied > 0) counts_.steps_between += between;
+    }
+    for (LineResult* result : std::exchange(taken_, {})) {
+      ++counts_.applied;
+      if (result->published) {
+        ++counts_.contributed;
+        counts_.to_apply += now - *result->published;
+      }
+      release(*result);
+    }
   }
   if (before != nullptr) models_.unpin(*before);
   engine_.doorbell().ring();
@@ -77,8 +96,7 @@ void LineRounds::stop() {
 bool LineRounds::at_rest() const {
   const MutexLock lock(mutex_);
   if (is_alone()) return true;
-  const bool owes = std::ranges::any_of(results_, [](const auto& result) { return result->brought != nullptr; });
-  return !owes && (newest_ == nullptr || contributed_ == newest_->version);
+  return !agent_.owes() && (newest_ == nullptr || contributed_ == newest_->version);
 }
 
 int LineRounds::num_results() const {
@@ -86,21 +104,32 @@ int LineRounds::num_results() const {
   return static_cast<int>(results_.size());
 }
 
-/// One of those that use it does so no more.
-void LineRounds::done(LineResult& result) {
-  if (--result.uses_ > 0) return;
+GridCounts LineRounds::counts() const {
+  const MutexLock lock(mutex_);
+  return counts_;
+}
+
+/// The application does not use it any more.
+void LineRounds::release(LineResult& result) {
   if (result.brought != nullptr) models_.unpin(*std::exchange(result.brought, nullptr));
+  --result.uses_;
 }
 
 // ---- the driver thread ----
 
 template <class Hears>
 void LineRounds::tell(Hears hears) {
+  end_what_is_taken();
   std::vector<Action> actions;
   {
     const MutexLock lock(mutex_);
+    Round next = agent_.next();
     hears(agent_);
     for (const LineAgent::Action& action : agent_.take_actions()) {
+      if (action.kind == LineAgent::Action::Kind::open) {
+        ++counts_.opened;
+        counts_.skipped += action.round - std::exchange(next, action.round + 1);
+      }
       StandingModel* const model = action.version > 0 ? newest_ : nullptr;
       if (model != nullptr) {
         STRETTO_CHECK(model->version == action.version, "version ", action.version, " of the model is to be sent, and ",
@@ -123,10 +152,12 @@ void LineRounds::perform(const Action& action, TimePoint now) {
   };
   switch (action.what.kind) {
     case Kind::force: return force(action.what.round);
+    case Kind::drop: return drop(action.what.round);
     case Kind::open: return open(action.what.round, action.model, now);
     case Kind::start:
       for (int member = 0; member < static_cast<int>(members_.size()); ++member) {
-        if (member != own_) say(member, kStart);
+        // The contribution to this round will tell it, or to a later one, as soon as it may be sent.
+        if (member != own_ && !ways_.is_busy(member)) say(member, kStart);
       }
       return;
     case Kind::complete: waits_since_ = now; return say(action.what.to, kComplete);
@@ -134,49 +165,151 @@ void LineRounds::perform(const Action& action, TimePoint now) {
 }
 
 void LineRounds::open(Round round, StandingModel* model, TimePoint now) {
-  LineResult* result = nullptr;
   Duration for_contributions{0}, for_means{0};
   {
     const MutexLock lock(mutex_);
-    const auto free = std::ranges::find_if(results_, [](const auto& other) { return other->uses_ == 0; });
-    if (free != results_.end()) {
-      result = free->get();
-    } else {
-      result = results_.emplace_back(std::make_unique<LineResult>(buckets_, static_cast<int>(members_.size()))).get();
-    }
-    result->uses_ = 1;
-    result->round = round;
-    result->brought = model;
     for_contributions = agent_.patience_for_contributions();
     for_means = agent_.patience_for_means();
   }
-  for (RankSet& who : result->who) who = RankSet(engine_.size());
-  flights_.emplace_back(round, Flight{.round = LineRound(own_, static_cast<int>(members_.size()), options_,
-                                                         for_contributions, for_means, model != nullptr, now),
-                                      .result = result});
+  const auto members = static_cast<int>(members_.size());
+  flights_.emplace_back(
+      round, Flight{.round = LineRound(own_, members, options_, for_contributions, for_means, model != nullptr, now),
+                    .brought = model,
+                    .ways = std::vector<OpId>(members_.size(), kNoOp)});
+  ways_.open(round);
   engine_.open(id_, round, schedule_, 0);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     std::byte* const data = model == nullptr ? nullptr : model->contribution.bucket(static_cast<int>(i)).data();
     engine_.bind(id_, round, buffers_.model(i), {data, model != nullptr});
-    for (int slice = 0; slice < static_cast<int>(members_.size()); ++slice) {
-      const std::uint64_t before = part(buckets_[i].count, slice, static_cast<int>(members_.size())).begin;
-      std::byte* const sum = result->sums.bucket(static_cast<int>(i)).data() + before * size_of(buckets_[i].type);
-      engine_.bind(id_, round, buffers_.mean_of(slice, i), {sum, false});
-    }
   }
   if (model != nullptr) header(round, buffers_.model(0)).fresh.insert(engine_.rank());
 }
 
+/// Gives a round memory. Not before the engine begins with it: a node that wakes opens many at once, which force each
+/// other.
+void LineRounds::begin(Round round, Flight& flight) {
+  {
+    const MutexLock lock(mutex_);
+    const auto free = std::ranges::find_if(results_, [](const auto& other) { return other->uses_ == 0; });
+    if (free != results_.end()) {
+      flight.result = free->get();
+    } else {
+      results_.push_back(std::make_unique<LineResult>(buckets_, static_cast<int>(members_.size())));
+      flight.result = results_.back().get();
+    }
+    flight.result->uses_ = 1;
+    flight.result->round = round;
+    flight.result->taken_ = false;
+    flight.result->published.reset();
+    for (RankSet& who : flight.result->who) who = RankSet(engine_.size());
+  }
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    for (int slice = 0; slice < static_cast<int>(members_.size()); ++slice) {
+      const std::uint64_t before = part(buckets_[i].count, slice, static_cast<int>(members_.size())).begin;
+      std::byte* const sum =
+          flight.result->sums.bucket(static_cast<int>(i)).data() + before * size_of(buckets_[i].type);
+      engine_.bind(id_, round, buffers_.mean_of(slice, i), {sum, false});
+    }
+  }
+}
+
 void LineRounds::force(Round round) {
   Flight& forced = flight(round);
-  if (forced.over) return;
-  if (forced.round.due_at_force() == LineRound::Due::reduce) average(round, forced);
+  const bool averages = forced.result != nullptr && forced.round.due_at_force() == LineRound::Due::reduce;
+  if (averages) average(round, forced);
+  conclude(round, forced, &GridCounts::forced);
   end(round, forced);
+}
+
+/// The round is complete: it waits for the application, if it has something for it.
+void LineRounds::conclude(Round round, Flight& flight, std::uint64_t GridCounts::*count) {
+  flight.round.completed();
+  const MutexLock lock(mutex_);
+  ++(counts_.*count);
+  agent_.completed(round);
+  const bool moves = flight.brought != nullptr || options_.update == ElasticUpdate::paper;
+  if (!moves || flight.result == nullptr) return;
+  if (flight.brought != nullptr) flight.result->published = flight.brought->published;
+  if (flight.brought != nullptr && options_.update == ElasticUpdate::carry) {
+    models_.pin(*flight.brought);
+    flight.result->brought = flight.brought;
+  }
+  ++flight.result->uses_;
+  waiting_.emplace(round, flight.result);
+  let_go_of_model(round, flight);
+}
+
+void LineRounds::drop(Round round) {
+  const MutexLock lock(mutex_);
+  const auto found = waiting_.find(round);
+  if (found == waiting_.end()) return;
+  ++counts_.abandoned;
+  release(*found->second);
+  waiting_.erase(found);
 }
 
 void LineRounds::end(Round round, Flight& flight) {
   flight.over = true;
+  ways_.end(round);
+  let_go_of_model(round, flight);
+  {
+    const MutexLock lock(mutex_);
+    agent_.learn(flight.round.contributions_came(), flight.round.means_came());
+  }
   engine_.trigger(id_, round, complete_op_);
+}
+
+/// Ends rounds that are complete, and not the application's to take any more.
+void LineRounds::end_what_is_taken() {
+  for (auto& [round, flight] : flights_) {
+    if (flight.over || !flight.round.is_complete() || ways_.waits(round)) continue;
+    bool waits = false;
+    {
+      const MutexLock lock(mutex_);
+      waits = waiting_.contains(round);
+    }
+    if (!waits) end(round, flight);
+  }
+}
+
+/// Once a round is complete, and all of it has been sent that will be, its model may be written to.
+void LineRounds::let_go_of_model(Round round, Flight& flight) {
+  const bool is_over = flight.over || flight.round.is_complete();
+  if (flight.brought != nullptr && is_over && !ways_.sends(round))
+    models_.unpin(*std::exchange(flight.brought, nullptr));
+}
+
+bool LineRounds::may_send(Round round, Flight& flight, int member, OpId way) {
+  flight.ways[static_cast<std::size_t>(member)] = way;
+  if (!ways_.may_send(round, member)) return false;
+  count_sent(flight, member);
+  return true;
+}
+
+/// A contribution or a mean has left for `member`: the round that waited behind it may go.
+void LineRounds::sent(Round round, Flight& flight, int member) {
+  const std::optional<Round> next = ways_.sent(round, member);
+  let_go_of_model(round, flight);
+  if (!next) return;
+  Flight& goes = this->flight(*next);
+  count_sent(goes, member);
+  engine_.finish(id_, *next, goes.ways[static_cast<std::size_t>(member)]);
+}
+
+/// Of what goes to a member now: the contribution, and the mean if it is there.
+void LineRounds::count_sent(const Flight& flight, int member) {
+  const bool has_mean = flight.round.is_reduced() && !flight.round.contributors().empty();
+  const std::uint64_t bytes = (flight.brought != nullptr ? bytes_of(member) : 0) + (has_mean ? bytes_of(own_) : 0);
+  const MutexLock lock(mutex_);
+  counts_.bytes_sent += bytes;
+}
+
+std::uint64_t LineRounds::bytes_of(int slice) const {
+  std::uint64_t bytes = 0;
+  for (const BucketSpec& bucket : buckets_) {
+    bytes += part(bucket.count, slice, static_cast<int>(members_.size())).count() * size_of(bucket.type);
+  }
+  return bytes;
 }
 
 /// Sums what has come of this node's slice, in the order of the line, and sends it.
@@ -200,7 +333,14 @@ void LineRounds::average(Round round, Flight& flight) {
   for (const int node : who) in_it.insert(members_[static_cast<std::size_t>(node)]);
   header(round, buffers_.mean_of(own_, 0)).fresh = in_it;
   flight.round.reduced(engine_.clock().now());
+  const int goes_to = ways_.average(round);
   engine_.trigger(id_, round, average_op_);
+  const auto come = static_cast<std::uint64_t>(flight.round.come().count());
+  const MutexLock lock(mutex_);
+  counts_.fresh += who.size();
+  counts_.null += come - who.size();
+  counts_.missing += members_.size() - come;
+  if (!who.empty()) counts_.bytes_sent += static_cast<std::uint64_t>(goes_to) * bytes_of(own_);
 }
 
 bool LineRounds::poll(TimePoint now) {
@@ -216,6 +356,7 @@ bool LineRounds::poll(TimePoint now) {
     if (flights_.empty()) stopped_.store(true, std::memory_order_release);
     return false;
   }
+  end_what_is_taken();
   look_at_master(now);
   tell([now](LineAgent& agent) { agent.look(now); });
   bool did = std::exchange(changed_, false);
@@ -226,10 +367,14 @@ bool LineRounds::poll(TimePoint now) {
 /// Does what is due in a round.
 bool LineRounds::carry_on(TimePoint now) {
   for (auto& [round, flight] : flights_) {
-    switch (flight.over ? LineRound::Due::nothing : flight.round.due(now)) {
+    if (flight.over || flight.result == nullptr) continue;
+    switch (flight.round.due(now)) {
       case LineRound::Due::nothing: continue;
       case LineRound::Due::reduce: average(round, flight); return true;
-      case LineRound::Due::complete: end(round, flight); return true;
+      case LineRound::Due::complete:
+        conclude(round, flight, &GridCounts::completed);
+        end_what_is_taken();
+        return true;
     }
   }
   return false;
@@ -271,46 +416,52 @@ TimePoint LineRounds::poll_by() const {
   return by;
 }
 
-bool LineRounds::admit(Round round, const Envelope&) {
+bool LineRounds::admit(Round round, const Envelope& envelope) {
   if (failed() || stops_.load(std::memory_order_acquire)) return false;
   std::optional<Round> taken;
   tell([&](LineAgent& agent) { taken = agent.admit(round); });
-  return taken && engine_.is_open(id_, round);
+  const auto found = std::ranges::find(flights_, round, &std::pair<Round, Flight>::first);
+  if (taken && found != flights_.end() && !found->second.over) return true;
+  const MutexLock lock(mutex_);
+  if (envelope.channel == 0) ++counts_.late;  // the first bucket of a contribution
+  return false;
 }
 
-bool LineRounds::call(Round round, OpId, std::uint32_t hook) {
+bool LineRounds::call(Round round, OpId op, std::uint32_t hook) {
   const LineHook what = LineHook::decode(hook);
   const TimePoint now = engine_.clock().now();
   Flight& here = flight(round);
   changed_ = true;
-  if (what.kind == LineHook::Kind::contribution) {
-    const bool brings = header(round, buffers_.from(what.node, 0)).fresh.count() > 0;
-    (void)here.round.contributed(what.node, brings, now);
-  } else {
-    here.result->who[static_cast<std::size_t>(what.node)] = header(round, buffers_.mean_of(what.node, 0)).fresh;
-    here.round.averaged(what.node, now);
+  switch (what.kind) {
+    case LineHook::Kind::begin:
+      if (here.over) return false;
+      begin(round, here);
+      break;
+    case LineHook::Kind::way: return may_send(round, here, what.node, op);
+    case LineHook::Kind::sent: sent(round, here, what.node); break;
+    case LineHook::Kind::contribution: contributed(round, here, what.node, now); break;
+    case LineHook::Kind::mean: {
+      here.round.averaged(what.node, now);
+      const MutexLock lock(mutex_);
+      if (here.result->taken_) break;
+      here.result->who[static_cast<std::size_t>(what.node)] = header(round, buffers_.mean_of(what.node, 0)).fresh;
+    }
   }
   return true;
 }
 
-void LineRounds::completed(Round round) {
-  Flight& here = flight(round);
-  here.round.completed();
-  changed_ = true;
-  tell([&](LineAgent& agent) NO_THREAD_SAFETY_ANALYSIS {
-    agent.completed(round);
-    agent.learn(here.round.contributions_came(), here.round.means_came());
-    if (here.result->brought == nullptr && options_.update == ElasticUpdate::carry) return;
-    ++here.result->uses_;
-    complete_.push_back(here.result);
-  });
+void LineRounds::contributed(Round round, Flight& flight, int member, TimePoint now) {
+  const bool brings = header(round, buffers_.from(member, 0)).fresh.count() > 0;
+  if (flight.round.contributed(member, brings, now)) return;
+  const MutexLock lock(mutex_);
+  ++counts_.late;
 }
 
 void LineRounds::retired(Round round) {
-  LineResult& result = *flight(round).result;
+  LineResult* const result = flight(round).result;
   std::erase_if(flights_, [round](const auto& entry) { return entry.first == round; });
   const MutexLock lock(mutex_);
-  done(result);
+  if (result != nullptr) --result->uses_;
 }
 
 bool LineRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte>) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,8 +11,10 @@
 
 #include "stretto/base/mutex.h"
 #include "stretto/collective/base/collective_base.h"
+#include "stretto/collective/lines/grid_counts.h"
 #include "stretto/collective/lines/line_agent.h"
 #include "stretto/collective/lines/line_round.h"
+#include "stretto/collective/lines/line_ways.h"
 #include "stretto/collective/rounds/lines/node_models.h"
 #include "stretto/collective/schedules/line_schedule.h"
 #include "stretto/kernel/bucket.h"
@@ -23,13 +26,15 @@ struct LineResult {
   LineResult(std::span<const BucketSpec> buckets, int nodes) : sums(buckets, 0), who(static_cast<std::size_t>(nodes)) {}
 
   Round round = 0;
-  StandingModel* brought = nullptr;  ///< what this node has contributed, pinned; null: nothing
-  Contribution sums;                 ///< the sum of each slice, in place
-  std::vector<RankSet> who;          ///< by slice: the ranks of the job whose models are in it; none: it has not come
+  StandingModel* brought = nullptr;    ///< with ElasticUpdate::carry what this node has contributed, pinned
+  std::optional<TimePoint> published;  ///< when that was; nothing: it has contributed none
+  Contribution sums;                   ///< the sum of each slice, in place
+  std::vector<RankSet> who;            ///< by slice: the ranks of the job whose models are in it; none: it has not come
 
  private:
   friend class LineRounds;
-  int uses_ = 0;  // by the engine, until the round has retired, and by the application
+  int uses_ = 0;        // by the engine, until the round has retired, and by the application
+  bool taken_ = false;  // by the application: means that come later do not count
 };
 
 /// The rounds of one line of a grid, over an engine: tells LineAgent and LineRound of what comes, and carries out what
@@ -48,8 +53,8 @@ class LineRounds final : public CollectiveBase {
   /// The rounds that are complete, oldest first; valid until applied(). With ElasticUpdate::carry those alone to which
   /// this node has contributed.
   std::vector<LineResult*> take();
-  /// The application has applied what it has taken, and `newest` is its model.
-  void applied(StandingModel& newest);
+  /// The application has applied what it has taken, and `newest` is its model, after so many further own steps.
+  void applied(StandingModel& newest, std::uint64_t steps);
   /// No round is opened any more, and those under way end as they are.
   void stop();
   /// Since stop(): the engine uses no memory of a round any more.
@@ -61,21 +66,24 @@ class LineRounds final : public CollectiveBase {
   bool failed() const { return failure_.failed(); }
   std::optional<Error> failure() const { return failure_.error(); }
   int num_results() const;
+  GridCounts counts() const;
 
  private:
   enum Control : std::uint16_t { kStart = kControlChannel, kComplete };
 
+  /// A round stays open until the application has taken it, a newer one forces it, or it has nothing for it.
   struct Flight {
     LineRound round;
-    LineResult* result;
-    bool over = false;  // the engine completes it, or has
+    StandingModel* brought;        // pinned until all of it has been sent that will be; null: a header alone
+    std::vector<OpId> ways;        // by member
+    LineResult* result = nullptr;  // null: the engine has not begun with it
+    bool over = false;             // the engine completes it, or has
   };
 
   bool poll(TimePoint now) override;
   TimePoint poll_by() const override;
   bool admit(Round round, const Envelope& envelope) override;
   bool call(Round round, OpId op, std::uint32_t hook) override;
-  void completed(Round round) override;
   void retired(Round round) override;
   bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
@@ -91,12 +99,22 @@ class LineRounds final : public CollectiveBase {
   void tell(Hears hears);
   void perform(const Action& action, TimePoint now);
   void open(Round round, StandingModel* model, TimePoint now);
+  void begin(Round round, Flight& flight);
+  bool may_send(Round round, Flight& flight, int member, OpId way);
+  void sent(Round round, Flight& flight, int member);
   void force(Round round);
+  void drop(Round round);
+  void conclude(Round round, Flight& flight, std::uint64_t GridCounts::*count);
   void end(Round round, Flight& flight);
+  void end_what_is_taken();
   bool carry_on(TimePoint now);
   void look_at_master(TimePoint now);
   void average(Round round, Flight& flight);
-  void done(LineResult& result);
+  void contributed(Round round, Flight& flight, int member, TimePoint now);
+  void count_sent(const Flight& flight, int member);
+  std::uint64_t bytes_of(int slice) const;
+  void let_go_of_model(Round round, Flight& flight);
+  void release(LineResult& result) REQUIRES(mutex_);
   Flight& flight(Round round);
   int number_of(int rank) const;
   bool is_alone() const { return members_.size() == 1; }  // nothing happens in its line
@@ -113,16 +131,19 @@ class LineRounds final : public CollectiveBase {
 
   // The driver thread's.
   std::deque<std::pair<Round, Flight>> flights_;  // that have not retired
-  bool changed_ = false;                          // since poll()
-  TimePoint waits_since_;                         // for the line master
+  LineWays ways_;
+  bool changed_ = false;   // since poll()
+  TimePoint waits_since_;  // for the line master
 
   mutable Mutex mutex_;
   LineAgent agent_ GUARDED_BY(mutex_);
   StandingModel* newest_ GUARDED_BY(mutex_) = nullptr;  // as the agent knows it; pinned
   std::uint64_t contributed_ GUARDED_BY(mutex_) = 0;    // the last version
   std::vector<std::unique_ptr<LineResult>> results_ GUARDED_BY(mutex_);
-  std::vector<LineResult*> complete_ GUARDED_BY(mutex_);  // and not taken
-  std::vector<LineResult*> taken_;                        // the application's
+  std::map<Round, LineResult*> waiting_ GUARDED_BY(mutex_);  // complete, and not taken
+  GridCounts counts_ GUARDED_BY(mutex_);
+  std::vector<LineResult*> taken_;  // the application's
+  std::uint64_t steps_ = 0;         // likewise: since the last round that it has applied
 
   std::atomic<bool> stops_{false}, stopped_{false};
 };

@@ -16,9 +16,10 @@ StandingModel& NodeModels::acquire() {
   return **free;
 }
 
-StandingModel& NodeModels::publish(StandingModel& model) {
+StandingModel& NodeModels::publish(StandingModel& model, TimePoint now) {
   const MutexLock lock(mutex_);
   model.filling = false;
+  model.published = now;
   model.version = ++versions_;
   ++model.pins;
   return model;

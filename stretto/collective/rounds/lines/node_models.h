@@ -20,7 +20,7 @@ class NodeModels {
   /// A model that nobody has pinned, to write to. Application thread.
   StandingModel& acquire();
   /// Makes it the newest, pinned once for the caller, who unpin()s it. Application thread.
-  StandingModel& publish(StandingModel& model);
+  StandingModel& publish(StandingModel& model, TimePoint now);
   void pin(StandingModel& model);
   void unpin(StandingModel& model);
   /// So many there are.
