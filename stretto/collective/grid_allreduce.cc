@@ -65,8 +65,12 @@ class GridAllreduce::Impl {
   }
   std::uint64_t memory_bytes() const {
     int sets = models_.count();
-    for (const auto& line : lines_) sets += line->num_results();
-    return static_cast<std::uint64_t>(sets) * Contribution::bytes_needed(buckets_);
+    std::uint64_t slices = 0;
+    for (const auto& line : lines_) {
+      sets += line->num_results();
+      slices += line->previous_bytes();
+    }
+    return static_cast<std::uint64_t>(sets) * Contribution::bytes_needed(buckets_) + slices;
   }
   GridCounts counts(int dimension) const { return lines_.at(static_cast<std::size_t>(dimension))->counts(); }
   int num_models() const { return models_.count(); }

@@ -42,7 +42,8 @@ struct GridSlice {
 ///
 /// Memory: d + 2 models, and 3 results a dimension; with ElasticUpdate::paper and R rounds in flight dR + 2, and 6R. A
 /// node of a line that stops in the middle of a message, of either direction, holds one more of each, or R, until it
-/// goes on: while a message of an earlier round to it has not left, later ones send it nothing.
+/// goes on: while a message of an earlier round to it has not left, later ones send it nothing. Missing::previous takes
+/// a slice of each other node of a line, (p − 1)/p of a model.
 class GridAllreduce final : public Collective {
  public:
   /// `buckets`: of a model. Every rank of the engine makes one, in the same order. Throws UsageError as GridLayout and

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <bit>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -235,6 +236,51 @@ TEST(GridAllreduceTest, AlsoWithRoundsInFlight) {
   line.update = ElasticUpdate::paper;
   line.rounds_in_flight = 2;
   expect_bounded_memory(line, 2 + 2 + 2 * kHeldByOthers, 6 * 2 + 2 * kHeldByOthers);
+}
+
+/// Node r's model is 2^r throughout. Rank 3 stands still once it has been in a few rounds: its last slice stays in all.
+TEST(GridAllreduceTest, APreviousSliceStandsInForAMissingOne) {
+  std::atomic<int> there = 0;
+  run_thread_job(4, [&](Engine& engine) {
+    const LineOptions line{.reduce = 0.75,
+                           .complete = 0.75,
+                           .advance = 0.75,
+                           .missing = Missing::previous,
+                           .update = ElasticUpdate::paper};
+    GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = 1}, .line = line});
+    EngineDriver driver(engine, {.progress_by = ProgressBy::application, .spin = 0ns});
+    const TimePoint end = driver.deadline(60s);
+    std::uint64_t whole = 0;  // slices with all models
+    const auto step = [&] {
+      (void)grid.take([&](const GridSlice& slice) {
+        const auto* sum = reinterpret_cast<const std::int64_t*>(slice.sum);
+        if (slice.members == 4) ++whole;
+        for (std::uint64_t i = 0; i < slice.count; ++i) {
+          EXPECT_EQ(std::popcount(static_cast<std::uint64_t>(sum[i])), slice.members);
+          EXPECT_EQ(sum[i], sum[0]) << "a slice has the same nodes throughout";
+        }
+      });
+      Contribution& model = grid.acquire();
+      for (int b = 0; b < 2; ++b) std::ranges::fill(model.as<std::int64_t>(b), std::int64_t{1} << engine.rank());
+      grid.publish(&model, 1);
+      driver.wait([] { return false; }, driver.deadline(20us));
+    };
+    if (engine.rank() == 3) {
+      while (grid.counts(0).applied < 20 && driver.clock().now() < end) step();
+      while (there < 3 && driver.clock().now() < end) std::this_thread::sleep_for(1ms);
+    } else {
+      while (grid.counts(0).previous < 100 && driver.clock().now() < end) step();
+      const GridCounts counts = grid.counts(0);
+      EXPECT_GE(counts.previous, 100u);
+      EXPECT_LE(counts.previous, counts.missing);
+      EXPECT_GE(whole, 100u);
+      ++there;
+      while (there < 3 && driver.clock().now() < end) step();
+    }
+    EXPECT_GT(grid.memory_bytes(), 0u);
+    EXPECT_TRUE(grid.stop(driver, driver.deadline(60s)));
+    return true;
+  });
 }
 
 TEST(GridAllreduceTest, RefusesWhatDoesNotFit) {

@@ -92,7 +92,7 @@ void GridOracle::moved(int line, int member, Round round, int slice, const Slice
                                  own->begin() + static_cast<std::ptrdiff_t>(its.end));
   expect(is_own, line, member, round, "moves by a mean without its own contribution (L6)");
   add(fact.by, by);
-  if (fact.moved != mean.contributors || options_.missing == Missing::previous) return;
+  if (fact.moved != mean.contributors) return;
   const bool stays = std::ranges::all_of(fact.by, [](Field value) { return value == Field(); });
   expect(stays, line, member, round, "moves the sum of all models (L6)");
   fact.by.clear();

@@ -85,9 +85,9 @@ LineOptions draw_lines(Random& random, Duration latency) {
     case 1: lines.adaptive = true; break;
     default: lines.patience = Duration(latency.count() * static_cast<std::int64_t>(random.log_uniform(1, 100)));
   }
-  if (random.chance(0.25)) lines.missing = Missing::previous;
-  if (random.chance(0.3)) {
+  if (random.chance(0.4)) {
     lines.update = ElasticUpdate::paper;
+    if (random.chance(0.5)) lines.missing = Missing::previous;
     lines.rounds_in_flight = static_cast<int>(random.log_uniform(1, 4));
   }
   return lines;
@@ -398,7 +398,7 @@ class GridJob {
 
   /// L6: the sum of all models is that of their steps, but for rounds that some have not applied.
   void check_sum() {
-    if (drawn_.lines.update == ElasticUpdate::paper || drawn_.lines.missing == Missing::previous) return;
+    if (drawn_.lines.update == ElasticUpdate::paper) return;
     Field models;
     for (const Site& here : sites_) {
       for (const Field value : here.node->model()) models = models + value;

@@ -9,7 +9,9 @@ namespace stretto {
 /// The part in a mean of a node whose contribution has not come.
 enum class Missing : std::uint8_t {
   received,  ///< nothing: it is the mean of what came
-  previous,  ///< the last slice that came of that node, as in the paper
+  /// The last slice that came of that node, as in the paper, whose update alone may go with it: under carry the sum of
+  /// all models would move by what nodes have brought before and do not move by now.
+  previous,
 };
 
 /// How a node's model m moves by the means g of a round, α being the elastic constant.

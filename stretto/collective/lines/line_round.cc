@@ -21,6 +21,11 @@ void LineOptions::require() const {
   if (rounds_in_flight < 1 || (update == ElasticUpdate::carry && rounds_in_flight > 1)) {
     throw UsageError(text(rounds_in_flight, " rounds in flight; expected 1, or with the paper's update more"));
   }
+  if (missing == Missing::previous && update == ElasticUpdate::carry) {
+    throw UsageError(
+        "previous slices stand in for missing ones with the paper's update alone: with carry the models of those that "
+        "are missing would not move by the mean that theirs are in, and the sum of all would");
+  }
 }
 
 LineRound::LineRound(int own, int members, const LineOptions& options, Duration for_contributions, Duration for_means,

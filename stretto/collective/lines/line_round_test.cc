@@ -79,6 +79,8 @@ TEST(LineOptions, AreRefusedWhereTheyCannotBe) {
   EXPECT_THROW(LineOptions{.advance = 1.1}.require(), UsageError);
   EXPECT_THROW(LineOptions{.rounds_in_flight = 0}.require(), UsageError);
   EXPECT_THROW(LineOptions{.rounds_in_flight = 2}.require(), UsageError);
+  EXPECT_THROW(LineOptions{.missing = Missing::previous}.require(), UsageError);
+  EXPECT_NO_THROW((LineOptions{.missing = Missing::previous, .update = ElasticUpdate::paper}.require()));
   EXPECT_NO_THROW((LineOptions{.update = ElasticUpdate::paper, .rounds_in_flight = 2}.require()));
 }
 

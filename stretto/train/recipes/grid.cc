@@ -31,6 +31,8 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
   line.complete = given.number("complete-share", 1);
   line.advance = given.number("advance-share", 1);
   line.update = given.word("elastic-rule", "carry") == "paper" ? ElasticUpdate::paper : ElasticUpdate::carry;
+  line.missing = given.word("missing", "received") == "previous" ? Missing::previous : Missing::received;
+  line.rounds_in_flight = static_cast<int>(given.count("rounds-in-flight", 1));
   const std::string patience = given.word("line-patience", "0ms");
   line.adaptive = patience == "adaptive";
   if (!line.adaptive) {
@@ -120,6 +122,7 @@ class Grid final : public Recipe {
     memory.parts += text(", ", choices_.grid.grid.dimensions + 2, " models, and 3 results of each dimension");
     return memory;
   }
+  std::string warning() const override { return grid_warning(context_.options, context_.engine.size()); }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
   bool averages_gradients() const override { return false; }
@@ -177,7 +180,41 @@ void check_state(RecipeOptions options, bool momentum) {
   check_state_average(options, options.local_steps < kMeetsAtTheEnd, "sync-every 1000");
 }
 
+/// How many nodes a share is of, in the lines that there are; empty: of each it is some, and not all.
+std::string share_warning(const std::string& name, double share, const std::vector<int>& lines) {
+  const int shortest = std::ranges::min(lines);
+  if (share < 1 && needed(share, shortest) == 1) {
+    return text(name, ' ', share, " of a line of ", shortest, " is one rank: it waits for none of the others");
+  }
+  const bool is_all = std::ranges::all_of(lines, [share](int nodes) { return needed(share, nodes) == nodes; });
+  if (share < 1 && is_all) return text(name, ' ', share, " has no effect: of each line it is all");
+  return {};
+}
+
 }  // namespace
+
+std::string grid_warning(const RecipeOptions& options, int ranks) {
+  if (ranks == 1) return {};
+  const GridChoices choices = choices_of(options, ranks);
+  const GridLayout layout(ranks, choices.grid.grid);
+  const LineOptions& line = choices.grid.line;
+  std::vector<int> lines;
+  for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
+    for (const auto& nodes : layout.lines(dimension)) {
+      if (nodes.size() > 1) lines.push_back(static_cast<int>(nodes.size()));
+    }
+  }
+  std::vector<std::string> all{share_warning("reduce-share", line.reduce, lines),
+                               share_warning("complete-share", line.complete, lines),
+                               share_warning("advance-share", line.advance, lines)};
+  if (choices.alpha * layout.dimensions() > 1) {
+    all.push_back(text("alpha ", choices.alpha, " in ", layout.dimensions(), " dimensions: beyond ",
+                       1.0 / layout.dimensions(), " (1 / dimensions) a model may swing about the means"));
+  }
+  std::string out;
+  for (const std::string& warning : all) out += text(out.empty() || warning.empty() ? "" : "; ", warning);
+  return out;
+}
 
 void check_grid(const RecipeOptions& options, int ranks) {
   const GridChoices choices = choices_of(options, ranks);

@@ -24,9 +24,20 @@ constexpr std::string_view kWagmaOptions[] = {"tau",       "group-order",      "
                                               "stale",     "publish",          "late",
                                               "group-sum", "average-momentum", "average-statistics"};
 
-constexpr std::string_view kGridOptions[] = {
-    "alpha",          "elastic-rule",  "layout",        "dimensions",         "grid-rows",        "reduce-share",
-    "complete-share", "advance-share", "line-patience", "steps-per-exchange", "average-momentum", "average-statistics"};
+constexpr std::string_view kGridOptions[] = {"alpha",
+                                             "elastic-rule",
+                                             "layout",
+                                             "dimensions",
+                                             "grid-rows",
+                                             "reduce-share",
+                                             "complete-share",
+                                             "advance-share",
+                                             "line-patience",
+                                             "missing",
+                                             "rounds-in-flight",
+                                             "steps-per-exchange",
+                                             "average-momentum",
+                                             "average-statistics"};
 
 constexpr std::string_view kSyncOptions[] = {"ordering",        "cycle-time",        "fusion-bytes",  "gs-every",
                                              "cache-capacity",  "negotiation-wait",  "in-flight",     "cores",

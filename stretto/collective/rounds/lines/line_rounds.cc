@@ -21,14 +21,17 @@ LineRounds::LineRounds(Engine& engine, const std::string& dimension, const std::
       options_(options),
       members_(std::move(members)),
       own_(number_of(engine.rank())),
-      buffers_(buckets_.size(), static_cast<int>(members_.size())),
+      buffers_(buckets_.size(), nodes()),
       schedule_(line_round_schedule(engine.rank(), members_, engine.size(), buckets_)),
       models_(models),
       average_op_(schedule_.find("average")),
       complete_op_(schedule_.find("complete")),
-      ways_(static_cast<int>(members_.size()), options.rounds_in_flight),
-      agent_(own_, static_cast<int>(members_.size()), options) {
-  std::string words = text(dimension, ' ', options.reduce, ' ', options.complete, ' ', options.advance);
+      ways_(nodes(), options.rounds_in_flight),
+      previous_(buckets_, own_, nodes(), options.missing == Missing::previous),
+      agent_(own_, nodes(), options) {
+  std::string words = text(dimension, ' ', options.reduce, ' ', options.complete, ' ', options.advance, ' ',
+                           options.rounds_in_flight, options.update == ElasticUpdate::paper ? " paper" : "",
+                           options.missing == Missing::previous ? " previous" : "");
   for (const BucketSpec& bucket : buckets_) words += text(' ', bucket.count, ' ', name_of(bucket.type));
   enroll(words);
 }
@@ -155,7 +158,7 @@ void LineRounds::perform(const Action& action, TimePoint now) {
     case Kind::drop: return drop(action.what.round);
     case Kind::open: return open(action.what.round, action.model, now);
     case Kind::start:
-      for (int member = 0; member < static_cast<int>(members_.size()); ++member) {
+      for (int member = 0; member < nodes(); ++member) {
         // The contribution to this round will tell it, or to a later one, as soon as it may be sent.
         if (member != own_ && !ways_.is_busy(member)) say(member, kStart);
       }
@@ -171,9 +174,8 @@ void LineRounds::open(Round round, StandingModel* model, TimePoint now) {
     for_contributions = agent_.patience_for_contributions();
     for_means = agent_.patience_for_means();
   }
-  const auto members = static_cast<int>(members_.size());
   flights_.emplace_back(
-      round, Flight{.round = LineRound(own_, members, options_, for_contributions, for_means, model != nullptr, now),
+      round, Flight{.round = LineRound(own_, nodes(), options_, for_contributions, for_means, model != nullptr, now),
                     .brought = model,
                     .ways = std::vector<OpId>(members_.size(), kNoOp)});
   ways_.open(round);
@@ -190,13 +192,9 @@ void LineRounds::open(Round round, StandingModel* model, TimePoint now) {
 void LineRounds::begin(Round round, Flight& flight) {
   {
     const MutexLock lock(mutex_);
-    const auto free = std::ranges::find_if(results_, [](const auto& other) { return other->uses_ == 0; });
-    if (free != results_.end()) {
-      flight.result = free->get();
-    } else {
-      results_.push_back(std::make_unique<LineResult>(buckets_, static_cast<int>(members_.size())));
-      flight.result = results_.back().get();
-    }
+    auto free = std::ranges::find_if(results_, [](const auto& other) { return other->uses_ == 0; });
+    if (free == results_.end()) free = results_.insert(free, std::make_unique<LineResult>(buckets_, nodes()));
+    flight.result = free->get();
     flight.result->uses_ = 1;
     flight.result->round = round;
     flight.result->taken_ = false;
@@ -204,8 +202,8 @@ void LineRounds::begin(Round round, Flight& flight) {
     for (RankSet& who : flight.result->who) who = RankSet(engine_.size());
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    for (int slice = 0; slice < static_cast<int>(members_.size()); ++slice) {
-      const std::uint64_t before = part(buckets_[i].count, slice, static_cast<int>(members_.size())).begin;
+    for (int slice = 0; slice < nodes(); ++slice) {
+      const std::uint64_t before = part(buckets_[i].count, slice, nodes()).begin;
       std::byte* const sum =
           flight.result->sums.bucket(static_cast<int>(i)).data() + before * size_of(buckets_[i].type);
       engine_.bind(id_, round, buffers_.mean_of(slice, i), {sum, false});
@@ -298,7 +296,7 @@ void LineRounds::sent(Round round, Flight& flight, int member) {
 
 /// Of what goes to a member now: the contribution, and the mean if it is there.
 void LineRounds::count_sent(const Flight& flight, int member) {
-  const bool has_mean = flight.round.is_reduced() && !flight.round.contributors().empty();
+  const bool has_mean = flight.round.is_reduced() && !flight.result->who[static_cast<std::size_t>(own_)].empty();
   const std::uint64_t bytes = (flight.brought != nullptr ? bytes_of(member) : 0) + (has_mean ? bytes_of(own_) : 0);
   const MutexLock lock(mutex_);
   counts_.bytes_sent += bytes;
@@ -307,19 +305,27 @@ void LineRounds::count_sent(const Flight& flight, int member) {
 std::uint64_t LineRounds::bytes_of(int slice) const {
   std::uint64_t bytes = 0;
   for (const BucketSpec& bucket : buckets_) {
-    bytes += part(bucket.count, slice, static_cast<int>(members_.size())).count() * size_of(bucket.type);
+    bytes += part(bucket.count, slice, nodes()).count() * size_of(bucket.type);
   }
   return bytes;
 }
 
 /// Sums what has come of this node's slice, in the order of the line, and sends it.
 void LineRounds::average(Round round, Flight& flight) {
-  const std::vector<int> who = flight.round.contributors().members();
+  const RankSet& brought = flight.round.contributors();
+  std::vector<int> who;
+  for (int node = 0; node < nodes(); ++node) {
+    if (brought.contains(node) || previous_.has(node)) who.push_back(node);
+  }
   for (std::size_t i = 0; i < buckets_.size() && !who.empty(); ++i) {
     const BufferId into = buffers_.mean_of(own_, i);
-    const Part mine = part(buckets_[i].count, own_, static_cast<int>(members_.size()));
+    const Part mine = part(buckets_[i].count, own_, nodes());
     std::vector<const std::byte*> theirs;
     for (const int node : who) {
+      if (!brought.contains(node)) {
+        theirs.push_back(previous_.of(node, i));
+        continue;
+      }
       const std::byte* const model =
           engine_.buffer(id_, round, node == own_ ? buffers_.model(i) : buffers_.from(node, i)).data;
       theirs.push_back(node == own_ ? model + mine.begin * size_of(buckets_[i].type) : model);
@@ -336,10 +342,12 @@ void LineRounds::average(Round round, Flight& flight) {
   const int goes_to = ways_.average(round);
   engine_.trigger(id_, round, average_op_);
   const auto come = static_cast<std::uint64_t>(flight.round.come().count());
+  const auto fresh = static_cast<std::uint64_t>(brought.count());
   const MutexLock lock(mutex_);
-  counts_.fresh += who.size();
-  counts_.null += come - who.size();
+  counts_.fresh += fresh;
+  counts_.null += come - fresh;
   counts_.missing += members_.size() - come;
+  counts_.previous += who.size() - fresh;
   if (!who.empty()) counts_.bytes_sent += static_cast<std::uint64_t>(goes_to) * bytes_of(own_);
 }
 
@@ -452,6 +460,9 @@ bool LineRounds::call(Round round, OpId op, std::uint32_t hook) {
 
 void LineRounds::contributed(Round round, Flight& flight, int member, TimePoint now) {
   const bool brings = header(round, buffers_.from(member, 0)).fresh.count() > 0;
+  if (brings) {
+    previous_.keep(member, [&](std::size_t i) { return engine_.buffer(id_, round, buffers_.from(member, i)).data; });
+  }
   if (flight.round.contributed(member, brings, now)) return;
   const MutexLock lock(mutex_);
   ++counts_.late;

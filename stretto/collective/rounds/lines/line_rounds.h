@@ -16,6 +16,7 @@
 #include "stretto/collective/lines/line_round.h"
 #include "stretto/collective/lines/line_ways.h"
 #include "stretto/collective/rounds/lines/node_models.h"
+#include "stretto/collective/rounds/lines/previous_slices.h"
 #include "stretto/collective/schedules/line_schedule.h"
 #include "stretto/kernel/bucket.h"
 
@@ -66,6 +67,8 @@ class LineRounds final : public CollectiveBase {
   bool failed() const { return failure_.failed(); }
   std::optional<Error> failure() const { return failure_.error(); }
   int num_results() const;
+  /// Of the slices that stand in for missing ones.
+  std::uint64_t previous_bytes() const { return previous_.bytes(); }
   GridCounts counts() const;
 
  private:
@@ -117,6 +120,7 @@ class LineRounds final : public CollectiveBase {
   void release(LineResult& result) REQUIRES(mutex_);
   Flight& flight(Round round);
   int number_of(int rank) const;
+  int nodes() const { return static_cast<int>(members_.size()); }
   bool is_alone() const { return members_.size() == 1; }  // nothing happens in its line
   RoundHeader& header(Round round, BufferId buffer) { return engine_.header(id_, round, buffer); }
 
@@ -132,6 +136,7 @@ class LineRounds final : public CollectiveBase {
   // The driver thread's.
   std::deque<std::pair<Round, Flight>> flights_;  // that have not retired
   LineWays ways_;
+  PreviousSlices previous_;
   bool changed_ = false;   // since poll()
   TimePoint waits_since_;  // for the line master
 

@@ -19,6 +19,7 @@ using Kind = AlgorithmOption::Kind;
 constexpr std::string_view kGroupOrders[] = {"dynamic", "fixed"};
 constexpr std::string_view kElasticRules[] = {"carry", "paper"};
 constexpr std::string_view kLayouts[] = {"rectangle", "paper"};
+constexpr std::string_view kMissing[] = {"received", "previous"};
 constexpr std::string_view kStaleRules[] = {"mix", "carry", "moves"};
 constexpr std::string_view kPublications[] = {"before", "after"};
 constexpr std::string_view kLateRanks[] = {"catch-up", "jump"};
@@ -91,6 +92,16 @@ constexpr AlgorithmOption kOptions[] = {
      "easgd-grid: so long the ranks of a line are waited for beyond those shares; or adaptive, by how long they took "
      "before. Nobody's training waits for it. Default 0ms.",
      "20ms"},
+    {"missing", "RULE",
+     "easgd-grid: what stands in for a model that has not come. received (default): nothing, a mean is of those that "
+     "have; previous, with --elastic-rule paper: the last slice that came of its rank, which takes memory for one "
+     "model "
+     "more a dimension.",
+     "previous", Kind::word, 0, 0, kMissing},
+    {"rounds-in-flight", "N",
+     "easgd-grid with --elastic-rule paper: rounds of a line that may be under way at a time, before the oldest is "
+     "ended as it is. Default 1.",
+     "2", Kind::count, 1, 8},
     {"steps-per-exchange", "N", "easgd-grid: own steps between two looks at what the lines have brought. Default 1.",
      "4", Kind::count, 1, 1e9},
     {"tau", "N",
