@@ -118,4 +118,16 @@ std::vector<Experiment> wagma_semantics_experiments(const ReproduceCommand& comm
 /// which is what is recommended, is better than the paper's rule and not worse than any other rule of groups.
 Judgement judge_wagma_semantics(const Experiment& finished);
 
+/// `stretto reproduce grid-semantics`: how models move in the lines of an elastic grid, beside averaging in groups, by
+/// the training loss after a given time. An experiment is a kind of imbalance, a group is a rule; the first two have a
+/// quarter of the ranks, and in the last one messages are slow.
+std::vector<Experiment> grid_semantics_experiments(const ReproduceCommand& command);
+
+/// The training loss of the mean model when --steps steps without delays would be over. Holds where what is recommended
+/// for a grid is better than the paper's rule, and not worse than momentum that stays local; it says whether it is
+/// worse than `wagma-quorum`.
+Judgement judge_grid_semantics(const Experiment& finished);
+/// The same figures, of which nothing is required.
+Judgement show_grid_semantics(const Experiment& finished);
+
 }  // namespace stretto::command

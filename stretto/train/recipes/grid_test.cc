@@ -91,7 +91,7 @@ History reference(int count, bool paper, double alpha, bool momentum) {
       for (std::size_t i = 0; i < 2; ++i) {
         node.velocities[i] = kMomentum * node.velocities[i] + static_cast<double>(gradient(n, step, i));
         node.weights[i] -= node.velocities[i];
-        if (step == 0) continue;
+        if (step < 2) continue;  // the first round of a line began before there was a model
         const auto move = [&](std::array<double, 2> Node::*numbers) {
           double mean = 0;
           for (const Node& other : shown) mean += (other.*numbers)[i] / count;
