@@ -424,4 +424,46 @@ std::string ordering_table(std::span<const RunGroup> groups) {
   return out;
 }
 
+std::string lines_table(std::span<const RunGroup> groups) {
+  Table table({"lines of a grid", "rounds a rank", "own steps a round", "at most", "applied after s", "models", "null",
+               "missing", "late", "forced", "skipped", "dropped", "sent a step"});
+  bool any = false;
+  for (const RunGroup& group : groups) {
+    const RunSummary& run = group.runs.front();
+    for (std::size_t dimension = 0; dimension < run.lines.size(); ++dimension) {
+      any = true;
+      GridCounts all;
+      std::vector<double> rounds, steps, after;
+      for (const GridCounts& rank : run.lines[dimension]) {
+        rounds.push_back(static_cast<double>(rank.applied));
+        steps.push_back(rank.steps_per_round());
+        if (rank.contributed > 0) after.push_back(rank.seconds_to_apply());
+        all.fresh += rank.fresh;
+        all.null += rank.null;
+        all.missing += rank.missing;
+        all.late += rank.late;
+        all.forced += rank.forced;
+        all.skipped += rank.skipped;
+        all.abandoned += rank.abandoned;
+        all.bytes_sent += rank.bytes_sent;
+      }
+      const auto share = [&](std::uint64_t number) {
+        return percent(static_cast<double>(number) /
+                           static_cast<double>(std::max<std::uint64_t>(1, all.fresh + all.null + all.missing)),
+                       0);
+      };
+      const auto made = static_cast<double>(std::max<std::uint64_t>(1, run.deposits.made));
+      table.add({fmt::format("{}, dimension {}", group.label, dimension), significant(mean(rounds)),
+                 significant(mean(steps)), significant(std::ranges::max(steps)),
+                 after.empty() ? "–" : significant(mean(after)), share(all.fresh), share(all.null), share(all.missing),
+                 share(all.late), fmt::format("{}", all.forced), fmt::format("{}", all.skipped),
+                 fmt::format("{}", all.abandoned),
+                 format_bytes(static_cast<std::uint64_t>(std::llround(static_cast<double>(all.bytes_sent) / made)))});
+    }
+  }
+  std::string out = any ? table.to_text() : std::string();
+  if (any) out.pop_back();
+  return out;
+}
+
 }  // namespace stretto::command

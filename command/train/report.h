@@ -66,6 +66,10 @@ std::string broken_promise(const RunGroup& group);
 /// they came to their agreements. Empty where no group has an order.
 std::string ordering_table(std::span<const RunGroup> groups);
 
+/// A table of what ranks have done in the lines of a grid, by dimension: means over the ranks of the first run of each
+/// group that has lines. Without a line break at its end; empty: there are none.
+std::string lines_table(std::span<const RunGroup> groups);
+
 /// The measurements over batches and over time, one row a point, quoted as RFC 4180 says:
 /// algorithm,seed,batches,seconds,loss,test_loss,accuracy. A point is the training loss since the point before, or an
 /// evaluation on test data, the last of them that of the model that counts; what it has not is empty.

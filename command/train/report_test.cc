@@ -243,6 +243,28 @@ RunGroup ordered() {
   return group;
 }
 
+TEST(LinesTable, HasARowForEachDimension) {
+  RunGroup grid{.label = "grid", .options = {}, .runs = {}}, none = grid;
+  none.runs.emplace_back();
+  EXPECT_EQ(lines_table(std::vector{none}), "");
+  RunSummary run;
+  run.deposits.made = 10;
+  const GridCounts fast{.applied = 11,
+                        .fresh = 30,
+                        .null = 10,
+                        .to_apply = std::chrono::seconds(2),
+                        .contributed = 4,
+                        .steps_between = 10};
+  const GridCounts slow{.forced = 2, .applied = 5, .missing = 40, .late = 20, .bytes_sent = 10240, .steps_between = 8};
+  run.lines = {{fast, slow}, {fast, fast}};
+  grid.runs.push_back(run);
+  const std::string text = lines_table(std::vector{grid});
+  EXPECT_THAT(
+      text,
+      ContainsRegex("grid, dimension 0 +8\\.00 +1\\.50 +2\\.00 +0\\.500 +38 % +12 % +50 % +25 % +2 +0 +0 +1\\.0 KiB"));
+  EXPECT_THAT(text, ContainsRegex("grid, dimension 1 +11\\.0 +1\\.00 +1\\.00 +0\\.500 +75 % +25 % +0 % +0 % +0 +0 +0"));
+}
+
 TEST(OrderingTable, IsEmptyWithoutAnOrder) {
   RunGroup none;
   none.runs.emplace_back();

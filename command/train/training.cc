@@ -73,6 +73,7 @@ void say_result(const Output& output, std::span<const RunGroup> groups) {
   for (const RunGroup& group : groups) output.say(ledger_text(group));
   output.say(traffic_text(groups));
   if (const std::string ordering = ordering_table(groups); !ordering.empty()) output.say(ordering);
+  if (const std::string lines = lines_table(groups); !lines.empty()) output.say(lines);
   say_caveats(output, groups);
 }
 

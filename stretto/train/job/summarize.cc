@@ -92,6 +92,10 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     middles.push_back(report.step_p50);
     s.step_p99 = std::max(s.step_p99, report.step_p99);
     if (report.ordering) orderings.push_back(*report.ordering);
+    s.lines.resize(std::max(s.lines.size(), report.lines.size()));
+    for (std::size_t dimension = 0; dimension < report.lines.size(); ++dimension) {
+      s.lines[dimension].push_back(report.lines[dimension]);
+    }
   }
   s.step_p50 = quantile(middles, 0.5);
   if (!orderings.empty()) {

@@ -27,6 +27,7 @@ RankReport full_report() {
           .why_lost = "Too many open files",
           .identical = false,
           .ordering = RankOrdering{.clock = "here", .steps = 10},
+          .lines = {{.applied = 9, .bytes_sent = 77}, {.to_apply = Duration(500), .contributed = 3}},
           .losses = {{.seconds = 0.5, .batches = 4, .sum = 2.5, .count = 3}},
           .totals = RoundTotals{.rounds = 9,
                                 .batches = 12,
@@ -55,7 +56,9 @@ TEST(RunSummary, IsReadAsItWasWritten) {
   summary.lost_seconds = {0.25, 1};
   summary.curve = {{0.5, 4, 2.25}, {1, 8, std::numeric_limits<double>::infinity()}};
   summary.evaluations = {{.seconds = 1, .batches = 8, .of = "average", .loss = 2, .accuracy = 0.5}};
-  for (const char* of_hosts : {"elsewhere", "hosts"}) EXPECT_EQ(to_json(summary).find(of_hosts), std::string::npos);
+  for (const char* of_some : {"elsewhere", "hosts", "lines"})
+    EXPECT_EQ(to_json(summary).find(of_some), std::string::npos);
+  summary.lines = {{{.fresh = 4}, {.late = 1}}};
   summary.hosts = {"h1", "h2"};
   EXPECT_EQ(summary_from_json(to_json(summary)).or_throw().hosts, summary.hosts);
   summary.files_elsewhere = {{.host = "h2", .folder = "/tmp/run", .ranks = {1, 3}}};
@@ -73,6 +76,9 @@ TEST(RunSummary, ThatLacksSomethingIsRefused) {
 TEST(RankReport, SurvivesTheWayToTheParent) {
   const RankReport sent = full_report();
   const RankReport got = rank_report_from_json(to_json(sent)).or_throw();
+  ASSERT_EQ(got.lines.size(), 2u);
+  EXPECT_EQ(got.lines[0].bytes_sent, 77u);
+  EXPECT_EQ(got.lines[1].to_apply, Duration(500));
   EXPECT_EQ(to_json(got), to_json(sent));
   EXPECT_EQ(got.sent, sent.sent);
   EXPECT_EQ(got.totals->lost_deposits, -1);

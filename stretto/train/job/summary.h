@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/collective/lines/grid_counts.h"
 #include "stretto/engine/traffic.h"
 #include "stretto/train/job/files/files_elsewhere.h"
 #include "stretto/train/job/members/run_members.h"
@@ -53,6 +54,7 @@ struct RunSummary {
   double step_p50 = 0;                             ///< seconds that a step takes: the middle one of the ranks
   double step_p99 = 0;                             ///< the same, the longest of the ranks
   std::optional<OrderingFigures> ordering;         ///< where gradients are reduced in one order
+  std::vector<std::vector<GridCounts>> lines;      ///< where models are averaged in a grid, by dimension, then rank
   double wait_share = 0;                           ///< time inside exchange / (ranks × wall time)
   Traffic sent;                                    ///< by all ranks, from the first step to the end of the last round
   double messages_per_step = 0;  ///< sent.messages / steps of all ranks: those of one rank in one step

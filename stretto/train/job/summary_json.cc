@@ -298,6 +298,25 @@ void fields(Json& json, typename Json::template Of<OrderingFigures>& f) {
 }
 
 template <class Json>
+void fields(Json& json, typename Json::template Of<GridCounts>& c) {
+  json("opened", c.opened);
+  json("skipped", c.skipped);
+  json("completed", c.completed);
+  json("forced", c.forced);
+  json("abandoned", c.abandoned);
+  json("applied", c.applied);
+  json("fresh", c.fresh);
+  json("null", c.null);
+  json("missing", c.missing);
+  json("previous", c.previous);
+  json("late", c.late);
+  json("bytes_sent", c.bytes_sent);
+  json("to_apply_ns", c.to_apply);
+  json("contributed", c.contributed);
+  json("steps_between", c.steps_between);
+}
+
+template <class Json>
 void fields(Json& json, typename Json::template Of<RankReport>& r) {
   json("rank", r.rank);
   json("usage_error", r.usage_error);
@@ -315,6 +334,7 @@ void fields(Json& json, typename Json::template Of<RankReport>& r) {
   json("step_p50", r.step_p50);
   json("step_p99", r.step_p99);
   json("ordering", r.ordering);
+  json("lines", r.lines);
   json("losses", r.losses);
   json("totals", r.totals);
   json("test", r.test);
@@ -403,6 +423,7 @@ void fields(Json& json, typename Json::template Of<RunSummary>& s) {
     });
   }
   if (json.has("ordering")) json("ordering", s.ordering);
+  if (json.has("lines", !s.lines.empty())) json("lines", s.lines);
   json("messages_per_step", s.messages_per_step);
   json("bytes_per_step", s.bytes_per_step);
   json("sent", s.sent);

@@ -8,6 +8,7 @@
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
+#include "stretto/collective/grid_allreduce.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/membership/changes.h"
 #include "stretto/observe/ledger.h"
@@ -472,6 +473,11 @@ void Trainer::Impl::report_steps() {
 
 void Trainer::Impl::end() {
   report_steps();
+  report_.lines.clear();  // of a world that has ended before the job
+  const GridAllreduce* const grid = session_.recipe().grid();
+  for (int dimension = 0; grid != nullptr && dimension < grid->layout().dimensions(); ++dimension) {
+    report_.lines.push_back(grid->counts(dimension));
+  }
   report_.sent = traffic().since(traffic_before_);
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();

@@ -123,6 +123,7 @@ class Grid final : public Recipe {
     return memory;
   }
   std::string warning() const override { return grid_warning(context_.options, context_.engine.size()); }
+  const GridAllreduce* grid() const override { return grid_.get(); }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
   bool averages_gradients() const override { return false; }

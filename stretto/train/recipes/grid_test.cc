@@ -141,6 +141,11 @@ TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
     options.imbalance = "random:ranks=1,delay=5ms+lognormal:mean=300us,cv=1";
     const RunSummary run = run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}}).value();
     EXPECT_TRUE(run.replicas_identical) << "seed " << seed;
+    ASSERT_EQ(run.lines.size(), 2u);
+    for (const auto& dimension : run.lines) {
+      ASSERT_EQ(dimension.size(), 16u);
+      for (const GridCounts& rank : dimension) EXPECT_GT(rank.applied, 0u) << "seed " << seed;
+    }
   }
 }
 

@@ -155,6 +155,7 @@ inline bool tells_of_change(const Error& error) {
   return error.code == Errc::members_changed || error.code == Errc::lost_peer;
 }
 
+class GridAllreduce;
 class OrderedGradients;
 
 /// An algorithm: what is averaged, through which collectives, and when. One rank's part of it; made with the same
@@ -235,6 +236,8 @@ class Recipe {
   virtual WeightsByBucket* weights_by_bucket() { return nullptr; }
   /// Lines may come up while this rank waits, where there is one (take_lines()).
   virtual OrderedGradients* ordered() { return nullptr; }
+  /// The lines in which ranks average models, where there are some: for what they have counted.
+  virtual const GridAllreduce* grid() const { return nullptr; }
   /// Where members of the job change.
   virtual CarriedSums* carried_sums() { return nullptr; }
 };
