@@ -157,6 +157,14 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   return s;
 }
 
+std::vector<GridCounts> line_counts(const GridAllreduce* grid) {
+  std::vector<GridCounts> counts;
+  for (int dimension = 0; grid != nullptr && dimension < grid->layout().dimensions(); ++dimension) {
+    counts.push_back(grid->counts(dimension));
+  }
+  return counts;
+}
+
 RoundTotals totals_of(const Ledger& ledger, Round rounds, std::vector<std::string> hosts) {
   const RankAccount all = ledger.total();
   return {.rounds = rounds,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/collective/grid_allreduce.h"
 #include "stretto/observe/ledger.h"
 #include "stretto/train/job/checkpoint.h"
 #include "stretto/train/job/rank_report.h"
@@ -18,5 +19,8 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
 
 /// The totals of a ledger that is complete, after so many rounds, without members. `hosts`: of each rank, by its name.
 RoundTotals totals_of(const Ledger& ledger, Round rounds, std::vector<std::string> hosts);
+
+/// What a rank has counted in its lines of a grid, by dimension. Null: there are none.
+std::vector<GridCounts> line_counts(const GridAllreduce* grid);
 
 }  // namespace stretto

@@ -8,7 +8,6 @@
 #include "stretto/base/machine/cores.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/base/random.h"
-#include "stretto/collective/grid_allreduce.h"
 #include "stretto/imbalance/pace.h"
 #include "stretto/membership/changes.h"
 #include "stretto/observe/ledger.h"
@@ -473,18 +472,13 @@ void Trainer::Impl::report_steps() {
 
 void Trainer::Impl::end() {
   report_steps();
-  report_.lines.clear();  // of a world that has ended before the job
-  const GridAllreduce* const grid = session_.recipe().grid();
-  for (int dimension = 0; grid != nullptr && dimension < grid->layout().dimensions(); ++dimension) {
-    report_.lines.push_back(grid->counts(dimension));
-  }
+  report_.lines = line_counts(session_.recipe().grid());
   report_.sent = traffic().since(traffic_before_);
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();
   const Session::Comparison last = sync_points_.finish();
   report_.identical = sync_points_.identical();
-  report_.totals.reset();  // of a world that has ended before the job
-  if (is_first()) report_.totals = totals(last);
+  report_.totals = is_first() ? std::optional(totals(last)) : std::nullopt;  // not of a world that has ended before
   if (Evaluations* const all = evaluations()) {
     all->finish(applied_, report_);
     report_.test = context_.task.score_test();
