@@ -89,7 +89,7 @@ BY_TIME = {
     "osgp": {},
     "ad-psgd": {},
     "easgd-async": {"sync_every": 2},
-    "easgd-grid": {},
+    "easgd-grid": {"options": {"average-momentum": "yes"}},
     "ps-async": {},
     "ssp:3": {},
     "k-sync:1": {},
