@@ -181,6 +181,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::grid_stops_applying, "grid-stops-applying", "grid"},
     {Defect::grid_completes_by_message, "grid-completes-by-message", "grid"},
     {Defect::grid_next_master_untold, "grid-next-master-untold", "grid"},
+    {Defect::grid_suspected_untold, "grid-suspected-untold", "grid"},
 };
 
 }  // namespace

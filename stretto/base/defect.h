@@ -198,6 +198,7 @@ enum class Defect {
   grid_stops_applying,        ///< a node without further batches applies nothing
   grid_completes_by_message,  ///< the line master counts COMPLETEs, and not those who say them
   grid_next_master_untold,    ///< another line master is not told what has been applied
+  grid_suspected_untold,      ///< a line master that is suspected is told nothing more
 };
 
 struct PlantedDefect {

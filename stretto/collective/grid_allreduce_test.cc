@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stretto/base/random.h"
+#include "stretto/collective/schedules/part.h"
 #include "stretto/collective/testing/thread_job.h"
 #include "stretto/kernel/mix.h"
 
@@ -37,10 +38,10 @@ std::int64_t inverse(std::int64_t number) {  // by Fermat
   return power;
 }
 
-/// A node's model, with α = 1/2.
+/// A node's model, with α = 1 / `divisor`.
 class Model {
  public:
-  Model() {
+  explicit Model(std::int64_t divisor = 2) : alpha_(inverse(divisor)) {
     for (const BucketSpec& bucket : kGridModel) numbers_.emplace_back(bucket.count);
   }
   void step(std::int64_t by) {
@@ -52,11 +53,11 @@ class Model {
     if (slice.brought == nullptr) return;
     const auto* sum = reinterpret_cast<const std::int64_t*>(slice.sum);
     const auto* brought = reinterpret_cast<const std::int64_t*>(slice.brought);
-    const std::int64_t half = inverse(2), share = inverse(slice.members);
+    const std::int64_t share = inverse(slice.members);
     for (std::uint64_t i = 0; i < slice.count; ++i) {
       const std::int64_t mean = residue(static_cast<__int128>(residue(sum[i])) * share);
       std::int64_t& number = numbers_[slice.bucket][slice.offset + i];
-      number = residue(number + static_cast<__int128>(half) * residue(mean - brought[i]));
+      number = residue(number + static_cast<__int128>(alpha_) * residue(mean - brought[i]));
     }
   }
   void publish(GridAllreduce& grid) const {
@@ -69,6 +70,7 @@ class Model {
 
  private:
   std::vector<std::vector<std::int64_t>> numbers_;
+  std::int64_t alpha_;
 };
 
 struct GridCase {
@@ -77,6 +79,25 @@ struct GridCase {
   int dimensions = 2;
 };
 
+/// The account that a node gives of itself once all rounds have ended.
+void expect_counts(const GridAllreduce& grid, const GridCase& of, const Traffic& traffic) {
+  std::uint64_t bytes = 0;
+  for (int dimension = 0; dimension < of.dimensions; ++dimension) {
+    const GridCounts counts = grid.counts(dimension);
+    bytes += counts.bytes_sent;
+    EXPECT_EQ(counts.abandoned, 0u);
+    EXPECT_LE(counts.completed + counts.forced, counts.opened);
+    EXPECT_EQ(counts.contributed, counts.applied) << "with carry";
+    EXPECT_LE(counts.applied, counts.completed + counts.forced);
+    EXPECT_LE(counts.late, counts.missing);
+    EXPECT_EQ(counts.seconds_to_apply() > 0, counts.applied > 0);
+    if (of.line.reduce < 1) continue;
+    EXPECT_EQ(counts.missing, 0u) << "a line whose thresholds are 1 waits for all";
+    EXPECT_EQ(counts.forced + counts.skipped, 0u);
+  }
+  EXPECT_EQ(bytes, traffic.body_bytes);
+}
+
 /// Every node makes steps of its own while lines average, and then none, until all that was contributed is applied. The
 /// sum of all models is that of all steps.
 void expect_conserved(const GridCase& of, std::uint64_t seed) {
@@ -84,6 +105,7 @@ void expect_conserved(const GridCase& of, std::uint64_t seed) {
   std::vector<Model> models(static_cast<std::size_t>(of.ranks));
   std::vector<std::int64_t> steps(static_cast<std::size_t>(of.ranks));
   std::atomic<int> at_rest = 0, taken = 0;
+  std::atomic<std::uint64_t> missing = 0;
   std::barrier<> all(of.ranks);
   run_thread_job(of.ranks, [&](Engine& engine) {
     GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = of.dimensions}, .line = of.line});
@@ -112,9 +134,12 @@ void expect_conserved(const GridCase& of, std::uint64_t seed) {
     EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
     EXPECT_LE(grid.num_models(), of.dimensions + 2);  // each ring has room for all that is ever behind
     EXPECT_LE(grid.num_results(), 3);
+    expect_counts(grid, of, engine.traffic());
+    for (int dimension = 0; dimension < of.dimensions; ++dimension) missing += grid.counts(dimension).missing;
     all.arrive_and_wait();
     return true;
   });
+  EXPECT_EQ(missing > 0, of.line.reduce < 1);
   for (std::size_t bucket = 0; bucket < kGridModel.size(); ++bucket) {
     for (std::size_t i = 0; i < kGridModel[bucket].count; ++i) {
       std::int64_t sum = 0;
@@ -142,7 +167,63 @@ TEST(GridAllreduceTest, AlsoWhereContributionsAreMissing) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     expect_conserved({.ranks = 5, .line = line, .dimensions = 1}, seed);
     expect_conserved({.ranks = 9, .line = line}, seed);
+    expect_conserved({.ranks = 10, .line = {.reduce = 0.7}, .dimensions = 1}, seed);  // up to three of ten
   }
+}
+
+/// Nodes publish a model each, and nothing more. Calls `then` once the node has taken a round of each line.
+void after_one_round_each(int ranks, int dimensions, std::int64_t divisor,
+                          const std::function<void(const Engine&, const GridAllreduce&, const Model&)>& then) {
+  std::barrier<> all(ranks);
+  run_thread_job(ranks, [&](Engine& engine) {
+    GridAllreduce grid(engine, kGridModel, {.grid = {.dimensions = dimensions}, .line = {}});
+    Model model(divisor);
+    model.step(std::int64_t{1} << engine.rank());
+    model.publish(grid);
+    all.arrive_and_wait();  // nothing has been sent yet
+    EngineDriver driver(engine, {.spin = 0ns});
+    int taken = 0;
+    for (const TimePoint end = driver.deadline(60s); taken < dimensions && driver.clock().now() < end;) {
+      taken += grid.take([&](const GridSlice& slice) { model.apply(slice); });
+      grid.publish(nullptr);
+      driver.wait([] { return false; }, driver.deadline(100us));
+    }
+    EXPECT_EQ(taken, dimensions);
+    all.arrive_and_wait();
+    EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
+    then(engine, grid, model);
+    all.arrive_and_wait();
+    return true;
+  });
+}
+
+TEST(GridAllreduceTest, OneLineWithAnAlphaOfOneAveragesModels) {
+  after_one_round_each(5, 1, 1, [](const Engine&, const GridAllreduce&, const Model& model) {
+    const std::int64_t mean = residue(static_cast<__int128>(31) * inverse(5));  // of 1, 2, 4, 8, 16
+    for (const auto& bucket : model.numbers()) {
+      for (std::size_t i = 0; i < bucket.size(); ++i) EXPECT_EQ(bucket[i], residue(mean + static_cast<int>(i)));
+    }
+  });
+}
+
+TEST(GridAllreduceTest, ASetOfRoundsSendsAllButItsOwnShareTwiceADimension) {
+  // Of 17 numbers in two buckets: the others' slices of this node's model, and its own slice's mean to each of them.
+  const auto expect_bytes = [](int dimensions, int nodes) {
+    return [dimensions, nodes](const Engine& engine, const GridAllreduce& grid, const Model&) {
+      std::uint64_t numbers = 0;
+      for (int dimension = 0; dimension < dimensions; ++dimension) {
+        const int me = grid.layout().digits(engine.rank())[static_cast<std::size_t>(dimension)];
+        for (const BucketSpec& bucket : kGridModel) {
+          const std::uint64_t own = part(bucket.count, me, nodes).count();
+          numbers += bucket.count - own + static_cast<std::uint64_t>(nodes - 1) * own;
+        }
+      }
+      EXPECT_EQ(engine.traffic().body_bytes, 8 * numbers);
+    };
+  };
+  after_one_round_each(4, 2, 2, expect_bytes(2, 2));
+  after_one_round_each(9, 2, 2, expect_bytes(2, 3));
+  after_one_round_each(8, 3, 2, expect_bytes(3, 2));
 }
 
 /// Thresholds of half of a line of four.

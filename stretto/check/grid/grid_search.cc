@@ -130,6 +130,7 @@ class GridJob {
     oracle_ = std::make_unique<GridOracle>(lines_, drawn_.lines);
     for (int node = 0; node < drawn_.nodes; ++node) make_node(node);
     draw_slow_links();
+    until_heard_ = random_.chance(0.5);
     next_fault_ = draw_time(20);
   }
 
@@ -216,6 +217,7 @@ class GridJob {
     link(from, to).come = number + 1;
     if (done_ || site(to).gone || number >= link(from, to).lost_from) return;
     if (site(from).gone && site(to).node->suspects(from)) return;  // the connection has ended
+    if (until_heard_ && site(to).node->suspects(from)) site(to).node->suspect(from, false, now());
     site(to).node->receive(word, now());
     look(to);
   }
@@ -292,7 +294,7 @@ class GridJob {
   }
   void suspect_for_a_while(int node, int of, TimePoint from) {
     believe(node, of, true, from);
-    believe(node, of, false, from + (draw_time(200) - now()));
+    if (!until_heard_) believe(node, of, false, from + (draw_time(200) - now()));
   }
   void begin_fault() {
     const int node = draw_node();
@@ -349,7 +351,7 @@ class GridJob {
     const TimePoint from = std::max(now(), last_stop_);
     for (int node = 0; node < drawn_.nodes; ++node) {
       for (int other = 0; other < drawn_.nodes; ++other) {
-        if (site(other).gone) continue;
+        if (site(other).gone || until_heard_) continue;
         believe(node, other, false, from + longest_word() * 100);
       }
     }
@@ -438,6 +440,7 @@ class GridJob {
   TimePoint deadline_ = TimePoint::never();
   std::vector<Round> goals_;  // by line
   std::uint64_t looks_ = 0, messages_ = 0;
+  bool until_heard_ = false;  // nodes suspect others until they hear of them
   bool calm_ = false, done_ = false;
 };
 

@@ -92,11 +92,16 @@ void LineAgent::applied(std::uint64_t version) {
   say_complete();
 }
 
+/// To the line master, and to those before it, which are suspected: one that is, and lives on, may wait for this word,
+/// and says nothing meanwhile by which it would be heard.
 void LineAgent::say_complete() {
   said_[static_cast<std::size_t>(own_)] = applied_before_;
+  if (applied_before_ == 0) return;
   const int master = line_master();
-  if (master == own_ || applied_before_ == 0) return;
-  actions_.push_back({.kind = Action::Kind::complete, .round = applied_before_, .to = master});
+  for (int member = defect(Defect::grid_suspected_untold) ? master : 0; member <= master; ++member) {
+    if (member == own_) continue;
+    actions_.push_back({.kind = Action::Kind::complete, .round = applied_before_, .to = member});
+  }
 }
 
 void LineAgent::peer_applied(int member, Round before, TimePoint now) {

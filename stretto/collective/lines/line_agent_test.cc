@@ -150,9 +150,11 @@ TEST(LineAgent, TellsEachLineMasterWhatItHasApplied) {
   EXPECT_THAT(actions_of(agent), IsEmpty());
   agent.suspect(1, false);
   agent.suspect(0, true);
-  EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 1"));
+  EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0", "complete 1 to 1"))
+      << "the first may live on, and wait for that";
   agent.suspect(1, true);
   EXPECT_EQ(agent.line_master(), 2);
+  EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0", "complete 1 to 1"));
   agent.suspect(0, false);
   EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0"));
 }
@@ -165,7 +167,7 @@ TEST(LineAgent, ASecondLineMasterGoesOnWhereTheFirstStopped) {
   second.applied(1);
   second.suspect(0, true);
   second.look(kBegin);
-  EXPECT_THAT(actions_of(second), ElementsAre("open 0 with 0", "complete 1 to 0"));
+  EXPECT_THAT(actions_of(second), ElementsAre("open 0 with 0", "complete 1 to 0", "complete 1 to 0"));
   second.peer_applied(2, 1, kBegin);
   second.look(kBegin);
   EXPECT_THAT(actions_of(second), ElementsAre("start 1", "open 1 with 1"));

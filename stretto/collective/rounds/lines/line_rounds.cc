@@ -129,6 +129,7 @@ void LineRounds::tell(Hears hears) {
     Round next = agent_.next();
     hears(agent_);
     for (const LineAgent::Action& action : agent_.take_actions()) {
+      if (action.kind == LineAgent::Action::Kind::complete && is_told_later(action.to)) continue;
       if (action.kind == LineAgent::Action::Kind::open) {
         ++counts_.opened;
         counts_.skipped += action.round - std::exchange(next, action.round + 1);
@@ -145,6 +146,12 @@ void LineRounds::tell(Hears hears) {
   }
   const TimePoint now = engine_.clock().now();
   for (const Action& action : actions) perform(action, now);
+}
+
+/// A suspected line master to which a message is on its way is not believed to be gone once it takes that, and is told
+/// again then. Until then words to it would pile up.
+bool LineRounds::is_told_later(int master) const {
+  return master < agent_.line_master() && ways_.is_busy(master);
 }
 
 void LineRounds::perform(const Action& action, TimePoint now) {

@@ -100,6 +100,7 @@ class LineRounds final : public CollectiveBase {
   /// Has the agent hear of something, and carries out what it says.
   template <class Hears>
   void tell(Hears hears);
+  bool is_told_later(int master) const REQUIRES(mutex_);
   void perform(const Action& action, TimePoint now);
   void open(Round round, StandingModel* model, TimePoint now);
   void begin(Round round, Flight& flight);
