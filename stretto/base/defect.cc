@@ -182,6 +182,11 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::grid_completes_by_message, "grid-completes-by-message", "grid"},
     {Defect::grid_next_master_untold, "grid-next-master-untold", "grid"},
     {Defect::grid_suspected_untold, "grid-suspected-untold", "grid"},
+    {Defect::grid_lists_mixed, "grid-lists-mixed", "grid"},
+    {Defect::grid_rounds_kept, "grid-rounds-kept", "grid"},
+    {Defect::grid_previous_kept, "grid-previous-kept", "grid"},
+    {Defect::grid_old_size, "grid-old-size", "grid"},
+    {Defect::grid_newer_dropped, "grid-newer-dropped", "grid"},
 };
 
 }  // namespace

@@ -188,7 +188,7 @@ enum class Defect {
   averaged_counts_untaken,      ///< a rank says that batches count which are in an average that it has not taken
   averaged_takes_when_stopped,  ///< a rank takes an average after it has said that it does not hold it
   averaged_from_one_behind,     ///< a process that comes takes over the state of one that lacks the last average
-  // Lines of a grid (docs/protocol.md, rules 20 to 27).
+  // Lines of a grid (docs/protocol.md, rules 20 to 28).
   grid_round_modulo,          ///< data belongs to the open round of its number modulo R
   grid_not_forced,            ///< a round that opens ends no older ones
   grid_short_mean,            ///< a round that is forced sends a mean of however few
@@ -199,6 +199,11 @@ enum class Defect {
   grid_completes_by_message,  ///< the line master counts COMPLETEs, and not those who say them
   grid_next_master_untold,    ///< another line master is not told what has been applied
   grid_suspected_untold,      ///< a line master that is suspected is told nothing more
+  grid_lists_mixed,           ///< words of a line's list before are taken for those of the new one
+  grid_rounds_kept,           ///< a line with another list goes on with the rounds of the one before
+  grid_previous_kept,         ///< slices of the list before stand in for missing ones
+  grid_old_size,              ///< thresholds are of the nodes that the line had before
+  grid_newer_dropped,         ///< words for a list that a node has not entered yet are dropped
 };
 
 struct PlantedDefect {

@@ -1,19 +1,75 @@
 #include "stretto/check/grid/grid_node.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "stretto/base/defect.h"
 #include "stretto/collective/schedules/part.h"
 
 namespace stretto {
 
-GridNode::GridNode(const std::vector<Place>& places, const LineOptions& options, Field alpha, Surroundings around)
-    : options_(options), alpha_(alpha), around_(std::move(around)) {
+void GridNode::enter(const std::vector<Place>& places, bool together, TimePoint now) {
+  std::vector<Side> before = std::exchange(sides_, {});
+  std::vector<std::size_t> fresh;
   for (const Place& place : places) {
-    const auto members = static_cast<int>(place.members.size());
-    sides_.push_back({.place = place, .agent = LineAgent(place.own, members, options)});
-    sides_.back().previous.resize(place.members.size());
+    const auto same = std::ranges::find(before, place.line, [](const Side& side) { return side.place.line; });
+    if (same == before.end()) {
+      const auto last = std::ranges::find(before, place.dimension, [](const Side& s) { return s.place.dimension; });
+      fresh.push_back(sides_.size());
+      sides_.push_back(made_anew(place, last == before.end() ? nullptr : &*last));
+    } else {
+      sides_.push_back(*same);
+    }
   }
+  for (const Side& side : before) {
+    const bool stays = std::ranges::any_of(places, [&](const Place& place) { return place.line == side.place.line; });
+    if (!stays) lines_left_.push_back(side.place.line);
+  }
+  for (const std::size_t index : fresh) {
+    Side& side = sides_[index];
+    for (int member = 0; member < size(side); ++member) {
+      if (suspects_.contains(side.place.members[static_cast<std::size_t>(member)])) side.agent.suspect(member, true);
+      if (together) side.entered.insert(member);
+    }
+    side.agent.applied(version_);
+    if (!together) tell_others(side, {.kind = LineWord::Kind::entered});
+    do_actions(side, now);
+  }
+  for (const LineWord& word : std::exchange(ahead_, {})) receive(word, now);
+}
+
+/// `before`: the side of the line of this dimension that is left for it.
+GridNode::Side GridNode::made_anew(const Place& place, const Side* before) const {
+  const auto members = static_cast<int>(place.members.size());
+  const bool keeps = defect(Defect::grid_rounds_kept) && before != nullptr && size(*before) == members &&
+                     before->place.own == place.own;
+  Side side{.place = place,
+            .agent = keeps ? before->agent : LineAgent(place.own, members, options_),
+            .entered = RankSet(members)};
+  side.entered.insert(place.own);
+  if (keeps) side.held = before->held;
+  if (before != nullptr) side.size_before = size(*before);
+  if (before != nullptr && defect(Defect::grid_previous_kept)) side.previous = before->previous;
+  side.previous.resize(place.members.size());
+  return side;
+}
+
+LineOptions GridNode::options_of(const Side& side) const {
+  LineOptions options = options_;
+  if (!defect(Defect::grid_old_size) || side.size_before == 0) return options;
+  for (double* share : {&options.reduce, &options.complete}) {
+    *share = std::min(1.0, static_cast<double>(needed(*share, side.size_before)) / size(side));
+  }
+  return options;
+}
+
+GridNode::Side* GridNode::side_of(const LineWord& word) {
+  const bool mixes = defect(Defect::grid_lists_mixed);
+  const auto found = std::ranges::find_if(sides_, [&](const Side& side) {
+    return side.place.line == word.line ||
+           (mixes && side.place.dimension == word.dimension && word.from < size(side) && word.from != side.place.own);
+  });
+  return found == sides_.end() ? nullptr : &*found;
 }
 
 FieldVector GridNode::slice_of(const Side& side, const FieldVector& model, int member) const {
@@ -22,12 +78,15 @@ FieldVector GridNode::slice_of(const Side& side, const FieldVector& model, int m
 }
 
 void GridNode::add_to(Held& held, const FieldVector& slice) {
+  const bool fits = held.sum.empty() || held.sum.size() == slice.size();
+  if (!fits) return around_.oracle.violated("a slice of another size is added (L2)");
   add(held.sum, slice);
   ++held.added;
 }
 
 void GridNode::tell_others(const Side& side, LineWord word) {
   word.line = side.place.line;
+  word.dimension = side.place.dimension;
   word.from = side.place.own;
   for (int member = 0; member < size(side); ++member) {
     if (member != word.from) around_.send(side.place.members[static_cast<std::size_t>(member)], word);
@@ -35,9 +94,15 @@ void GridNode::tell_others(const Side& side, LineWord word) {
 }
 
 void GridNode::receive(const LineWord& word, TimePoint now) {
-  const auto found = std::ranges::find(sides_, word.line, [](const Side& side) { return side.place.line; });
+  Side* const found = side_of(word);
+  if (found == nullptr) {
+    const bool is_old = std::ranges::count(lines_left_, word.line) > 0;
+    if (!is_old && !defect(Defect::grid_newer_dropped)) ahead_.push_back(word);
+    return;
+  }
   Side& side = *found;
   switch (word.kind) {
+    case LineWord::Kind::entered: side.entered.insert(word.from); break;
     case LineWord::Kind::start: side.agent.started(word.round); break;
     case LineWord::Kind::complete: side.agent.peer_applied(word.from, word.round, now); break;
     case LineWord::Kind::contribution:
@@ -87,9 +152,11 @@ void GridNode::do_actions(Side& side, TimePoint now) {
         tell_others(side, {.kind = LineWord::Kind::start, .round = action.round});
         break;
       case LineAgent::Action::Kind::complete:
-        around_.send(
-            side.place.members[static_cast<std::size_t>(action.to)],
-            {.kind = LineWord::Kind::complete, .line = side.place.line, .from = side.place.own, .round = action.round});
+        around_.send(side.place.members[static_cast<std::size_t>(action.to)], {.kind = LineWord::Kind::complete,
+                                                                               .line = side.place.line,
+                                                                               .dimension = side.place.dimension,
+                                                                               .from = side.place.own,
+                                                                               .round = action.round});
     }
   }
 }
@@ -99,7 +166,7 @@ void GridNode::open(Side& side, const LineAgent::Action& action, TimePoint now) 
   if (!brings) ++around_.counts.nulls;
   Held& held =
       side.held
-          .insert_or_assign(action.round, Held{.round = LineRound(side.place.own, size(side), options_,
+          .insert_or_assign(action.round, Held{.round = LineRound(side.place.own, size(side), options_of(side),
                                                                   side.agent.patience_for_contributions(),
                                                                   side.agent.patience_for_means(), brings, now),
                                                .own = brings ? published_ : nullptr,
@@ -111,8 +178,11 @@ void GridNode::open(Side& side, const LineAgent::Action& action, TimePoint now) 
   if (brings) add_to(held, slice_of(side, *held.own, side.place.own));
   for (int member = 0; member < size(side); ++member) {
     if (member == side.place.own) continue;
-    LineWord word{
-        .kind = LineWord::Kind::contribution, .line = side.place.line, .from = side.place.own, .round = action.round};
+    LineWord word{.kind = LineWord::Kind::contribution,
+                  .line = side.place.line,
+                  .dimension = side.place.dimension,
+                  .from = side.place.own,
+                  .round = action.round};
     if (brings) word.slice = std::make_shared<SliceMean>(SliceMean{slice_of(side, *held.own, member), {}});
     around_.send(side.place.members[static_cast<std::size_t>(member)], word);
   }
@@ -120,17 +190,19 @@ void GridNode::open(Side& side, const LineAgent::Action& action, TimePoint now) 
 
 void GridNode::reduce(Side& side, Round round, Held& held, TimePoint now) {
   if (!held.round.come().all()) ++around_.counts.reduced_without;
+  std::map<int, FieldVector> previous;
   if (options_.missing == Missing::previous) {
     for (int member = 0; member < size(side); ++member) {
       const FieldVector& last = side.previous[static_cast<std::size_t>(member)];
       if (last.empty() || member == side.place.own || held.round.contributors().contains(member)) continue;
       ++around_.counts.previous;
+      previous[member] = last;
       add_to(held, last);
     }
   }
   SliceMean mean{held.sum, held.round.contributors()};
   for (Field& value : mean.values) value = value / Field(static_cast<std::uint64_t>(held.added));
-  around_.oracle.reduced(side.place.line, side.place.own, round, mean, held.round.come());
+  around_.oracle.reduced(side.place.line, side.place.own, round, mean, held.round.come(), previous);
   held.round.reduced(now);
   tell_others(side,
               {.kind = LineWord::Kind::mean, .round = round, .slice = std::make_shared<SliceMean>(std::move(mean))});
@@ -162,6 +234,10 @@ bool GridNode::apply(Side& side, Round round, Held& held) {
       continue;
     }
     const FieldVector from = slice_of(side, carries ? *held.own : model_, member);
+    if (from.size() != mean->values.size()) {
+      around_.oracle.violated("a mean of another size (L2)");
+      continue;
+    }
     FieldVector by = mean->values;
     add(by, from, -Field(1));
     for (Field& value : by) value = value * alpha_;
@@ -215,7 +291,7 @@ TimePoint GridNode::look(TimePoint now) {
 }
 
 TimePoint GridNode::look(Side& side, TimePoint now) {
-  side.agent.look(now);
+  if (side.entered.all()) side.agent.look(now);
   do_actions(side, now);
   TimePoint next = side.agent.look_by();
   for (auto& [round, held] : side.held) {

@@ -18,9 +18,10 @@ struct LineWord {
     mean,          ///< the sender's slice of the mean
     start,
     complete,
+    entered,  ///< the line, named by its list
   };
   Kind kind;
-  int line = 0;
+  int line = 0, dimension = 0;
   int from = 0;  ///< a member
   Round round = 0;
   std::shared_ptr<const SliceMean> slice = {};
@@ -36,7 +37,7 @@ struct GridEvents {
 class GridNode {
  public:
   struct Place {
-    int line, own;
+    int line, dimension, own;
     std::vector<int> members;  ///< nodes
   };
   struct Surroundings {
@@ -45,8 +46,12 @@ class GridNode {
     std::function<void(int node, const LineWord& word)> send;
   };
 
-  GridNode(const std::vector<Place>& places, const LineOptions& options, Field alpha, Surroundings around);
+  GridNode(const LineOptions& options, Field alpha, Surroundings around)
+      : options_(options), alpha_(alpha), around_(std::move(around)) {}
 
+  /// The node is in these lines from now on: stays where it is already, drops the others, and enters new ones, which
+  /// begin when all of their members have, as they do `together` at first.
+  void enter(const std::vector<Place>& places, bool together, TimePoint now);
   void receive(const LineWord& word, TimePoint now);
   /// Its application is between two steps. `step`: it has made one; with the first it has a model.
   void at_boundary(const FieldVector* step, bool may_apply, TimePoint now);
@@ -75,12 +80,17 @@ class GridNode {
   struct Side {
     Place place;
     LineAgent agent;
+    RankSet entered;      // members
+    int size_before = 0;  // of the line of this dimension that it has left
     std::map<Round, Held> held = {};
     std::vector<FieldVector> previous = {};  // by member: what came last
   };
 
-  int size(const Side& side) const { return side.agent.members(); }
-  static void add_to(Held& held, const FieldVector& slice);
+  static int size(const Side& side) { return side.agent.members(); }
+  Side* side_of(const LineWord& word);
+  Side made_anew(const Place& place, const Side* before) const;
+  LineOptions options_of(const Side& side) const;
+  void add_to(Held& held, const FieldVector& slice);
   FieldVector slice_of(const Side& side, const FieldVector& model, int member) const;
   void tell_others(const Side& side, LineWord word);
   void do_actions(Side& side, TimePoint now);
@@ -95,7 +105,9 @@ class GridNode {
   const Field alpha_;
   const Surroundings around_;
   std::vector<Side> sides_;
-  std::set<int> suspects_;  // nodes
+  std::vector<int> lines_left_;
+  std::vector<LineWord> ahead_;  // of lines that it has not entered
+  std::set<int> suspects_;       // nodes
   FieldVector model_;
   Model published_;
   std::uint64_t version_ = 0;

@@ -7,9 +7,28 @@
 
 namespace stretto {
 
-GridOracle::GridOracle(std::vector<std::vector<int>> members, LineOptions options)
-    : members_(std::move(members)), options_(options) {
-  for (const auto& line : members_) sides_.emplace_back(line.size());
+namespace {
+
+FieldVector slice_of(const FieldVector& model, int slice, int slices) {
+  const Part its = part(model.size(), slice, slices);
+  return {model.begin() + static_cast<std::ptrdiff_t>(its.begin), model.begin() + static_cast<std::ptrdiff_t>(its.end)};
+}
+
+}  // namespace
+
+void GridOracle::add_line(std::vector<int> members) {
+  sides_.emplace_back(members.size());
+  members_.push_back(std::move(members));
+}
+
+/// Whether a member has brought these values to a slice in some round of the line.
+bool GridOracle::was_brought(int line, int member, int slice, const FieldVector& values) const {
+  for (auto at = facts_.lower_bound({line, 0}); at != facts_.end() && at->first.first == line; ++at) {
+    const auto& models = at->second.models;
+    if (models.empty() || models[static_cast<std::size_t>(member)] == nullptr) continue;
+    if (slice_of(*models[static_cast<std::size_t>(member)], slice, size(line)) == values) return true;
+  }
+  return false;
 }
 
 std::string GridOracle::name(int line, int member, Round round) const {
@@ -43,22 +62,25 @@ void GridOracle::opened(int line, int member, Round round, std::uint64_t version
   f.models[static_cast<std::size_t>(member)] = std::move(model);
 }
 
-void GridOracle::reduced(int line, int member, Round round, const SliceMean& mean, const RankSet& come) {
+void GridOracle::reduced(int line, int member, Round round, const SliceMean& mean, const RankSet& come,
+                         const std::map<int, FieldVector>& previous) {
   expect(come.count() >= needed(options_.reduce, size(line)), line, member, round, "a mean of too few is sent (L3)");
   Facts& f = facts(line, round);
   Slice& slice = f.slices[static_cast<std::size_t>(member)];
   expect(!slice.known, line, member, round, "a slice is averaged twice (L2)");
   slice = {.mean = mean, .known = true, .moved = RankSet(size(line)), .by = {}};
-  if (options_.missing == Missing::previous) return;
   FieldVector sum;
   for (const int other : mean.contributors.members()) {
     const Model& model = f.models[static_cast<std::size_t>(other)];
     if (model == nullptr) return expect(false, line, member, round, "has what nobody has brought to it (L2)");
-    const Part own = part(model->size(), member, size(line));
-    add(sum, FieldVector(model->begin() + static_cast<std::ptrdiff_t>(own.begin),
-                         model->begin() + static_cast<std::ptrdiff_t>(own.end)));
+    add(sum, slice_of(*model, member, size(line)));
   }
-  for (Field& value : sum) value = value / Field(static_cast<std::uint64_t>(mean.contributors.count()));
+  for (const auto& [other, values] : previous) {
+    expect(was_brought(line, other, member, values), line, member, round, "has what is not of its line (L2)");
+    add(sum, values);
+  }
+  const auto added = static_cast<std::uint64_t>(mean.contributors.count()) + previous.size();
+  for (Field& value : sum) value = value / Field(added);
   expect(sum == mean.values, line, member, round, "a slice is not the mean of what its contributors brought (L2)");
 }
 

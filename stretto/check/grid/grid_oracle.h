@@ -27,12 +27,14 @@ struct SliceMean {
 /// *side* is a member of a line.
 class GridOracle {
  public:
-  /// `members`: the nodes of each line.
-  GridOracle(std::vector<std::vector<int>> members, LineOptions options);
+  explicit GridOracle(LineOptions options) : options_(options) {}
 
+  /// A line of these nodes, in their order: the next number.
+  void add_line(std::vector<int> members);
   void opened(int line, int member, Round round, std::uint64_t version, Model model);
-  /// `come`: members that have said in time what they bring.
-  void reduced(int line, int member, Round round, const SliceMean& mean, const RankSet& come);
+  /// `come`: members that have said in time what they bring; `previous`: by member, a slice that stands in for its own.
+  void reduced(int line, int member, Round round, const SliceMean& mean, const RankSet& come,
+               const std::map<int, FieldVector>& previous);
   void completed(int line, int member, Round round, const RankSet& means, bool forced);
   void took(int line, int member, Round round);
   void dropped(int line, int member, Round round) { side(line, member).open.erase(round); }
@@ -74,7 +76,9 @@ class GridOracle {
   std::string name(int line, int member, Round round) const;
   void expect(bool holds, int line, int member, Round round, const char* what);
 
-  const std::vector<std::vector<int>> members_;
+  bool was_brought(int line, int member, int slice, const FieldVector& values) const;
+
+  std::vector<std::vector<int>> members_;
   const LineOptions options_;
   std::vector<std::vector<Side>> sides_;  // by line and member
   std::map<std::pair<int, Round>, Facts> facts_;

@@ -8,6 +8,7 @@
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
 #include "stretto/check/grid/grid_node.h"
+#include "stretto/check/grid/grid_views.h"
 #include "stretto/check/harness/searches.h"
 #include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/groups/grid_layout.h"
@@ -37,10 +38,15 @@ enum class GridReached : std::uint8_t {
   lost,
   masters_lost,
   late_models,
+  dropped,
+  changed,
+  entered_later,
 };
 
 struct Drawn {
-  int nodes;
+  int nodes;  // at first
+  int spares;
+  GridOptions grid;
   GridLayout layout;
   LineOptions lines;
   Field alpha;
@@ -55,10 +61,10 @@ std::string Drawn::to_string() const {
               lines.update == ElasticUpdate::carry ? "carry" : "paper", ", thresholds ", lines.reduce, ", ",
               lines.complete, ", ", lines.advance, ", patience ", lines.adaptive ? "adaptive" : to_text(lines.patience),
               lines.missing == Missing::previous ? ", previous" : "", ", ", lines.rounds_in_flight, " in flight, ",
-              elements, " residues");
+              elements, " residues", spares > 0 ? ", members change" : "");
 }
 
-GridLayout draw_layout(Random& random, int nodes) {
+GridOptions draw_layout(Random& random, int nodes) {
   GridOptions options;
   while (options.dimensions > 1 && 1 << options.dimensions > nodes) --options.dimensions;
   if (nodes >= 8 && random.chance(0.3)) options.dimensions = 3;
@@ -68,7 +74,7 @@ GridLayout draw_layout(Random& random, int nodes) {
   } else if (options.dimensions == 2 && random.chance(0.2)) {
     options.rows = static_cast<int>(random.between(1, nodes));
   }
-  return GridLayout(nodes, options);
+  return options;
 }
 
 double draw_share(Random& random, double whole, double most) {
@@ -96,11 +102,16 @@ LineOptions draw_lines(Random& random, Duration latency) {
 Drawn draw_grid(Random& random, int ranks, Duration latency) {
   int nodes = random.chance(0.03) ? 16 : static_cast<int>(random.between(kFewestNodes, 10));
   if (ranks > 0) nodes = std::clamp(ranks, kFewestNodes, kMostNodes);
+  const GridOptions grid = draw_layout(random, nodes);
+  const bool changes = ranks == 0 && grid.rows == 0 && nodes > 2 && random.chance(0.3);
+  const int spares = changes ? static_cast<int>(random.between(1, 2)) : 0;
   return {.nodes = nodes,
-          .layout = draw_layout(random, nodes),
+          .spares = spares,
+          .grid = grid,
+          .layout = GridLayout(nodes, grid),
           .lines = draw_lines(random, latency),
           .alpha = Field(1) / Field(random.log_uniform(1, 10)),
-          .elements = static_cast<std::uint64_t>(nodes) + random.below(4),
+          .elements = static_cast<std::uint64_t>(nodes + spares) + random.below(4),
           .rounds = random.log_uniform(4, 40)};
 }
 
@@ -120,25 +131,23 @@ class GridJob {
         finding_(finding),
         machines_(draw_grid_machines(seed)),
         drawn_(draw_grid(random_, limits.ranks, machines_.network.latency)),
-        searched_(machines_, seed, finding) {
+        searched_(machines_, seed, finding),
+        views_(drawn_.nodes, drawn_.grid),
+        oracle_(std::make_unique<GridOracle>(drawn_.lines)) {
     finding.job = drawn_.to_string();
-    for (int dimension = 0; dimension < drawn_.layout.dimensions(); ++dimension) {
-      for (auto& line : drawn_.layout.lines(dimension)) {
-        if (line.size() > 1) lines_.push_back(std::move(line));
-      }
-    }
-    oracle_ = std::make_unique<GridOracle>(lines_, drawn_.lines);
-    for (int node = 0; node < drawn_.nodes; ++node) make_node(node);
+    add_lines();
+    for (int node = 0; node < num_nodes(); ++node) make_node(node);
     draw_slow_links();
+    for (const int node : views_.nodes()) site(node).node->enter(views_.places(node), true, now());
     until_heard_ = random_.chance(0.5);
     next_fault_ = draw_time(20);
   }
 
   void run() {
-    for (int node = 0; node < drawn_.nodes; ++node) {
+    for (int node = 0; node < num_nodes(); ++node) {
       if (const auto at = static_cast<std::size_t>(node); sites_[at].idle == 0) be_at_boundary(node);
     }
-    for (int node = 0; node < drawn_.nodes; ++node) {
+    for (int node = 0; node < num_nodes(); ++node) {
       look(node);
       compute(node);
     }
@@ -154,6 +163,7 @@ class GridJob {
     std::uint64_t batches = 0;
     std::uint64_t idle = 0;  // boundaries before it has a model
     bool gone = false;
+    std::uint64_t view = 0;  // that it has entered
     TimePoint look_at = TimePoint::never();
   };
   struct Link {
@@ -166,8 +176,9 @@ class GridJob {
   static std::size_t index_of(int node) { return static_cast<std::size_t>(node); }
   TimePoint now() { return searched_.cluster.now(); }
   Site& site(int node) { return sites_[static_cast<std::size_t>(node)]; }
-  Link& link(int from, int to) { return links_[index_of(from) * index_of(drawn_.nodes) + index_of(to)]; }
-  int draw_node() { return static_cast<int>(random_.below(static_cast<std::uint64_t>(drawn_.nodes))); }
+  int num_nodes() const { return drawn_.nodes + drawn_.spares; }
+  Link& link(int from, int to) { return links_[index_of(from) * index_of(num_nodes()) + index_of(to)]; }
+  int draw_node() { return static_cast<int>(random_.below(static_cast<std::uint64_t>(num_nodes()))); }
   /// From now, up to so many latencies.
   TimePoint draw_time(std::uint64_t latencies) {
     const auto most = static_cast<std::uint64_t>(longest_word().count()) * latencies;
@@ -178,15 +189,9 @@ class GridJob {
   void note(const std::string& fault) { finding_.job += text("; ", to_text(now().since_start), ": ", fault); }
 
   void make_node(int node) {
-    std::vector<GridNode::Place> places;
-    for (std::size_t line = 0; line < lines_.size(); ++line) {
-      const auto found = std::ranges::find(lines_[line], node);
-      if (found == lines_[line].end()) continue;
-      places.push_back({static_cast<int>(line), static_cast<int>(found - lines_[line].begin()), lines_[line]});
-    }
     Site& made = sites_.emplace_back();
     made.node = std::make_unique<GridNode>(
-        places, drawn_.lines, drawn_.alpha,
+        drawn_.lines, drawn_.alpha,
         GridNode::Surroundings{*oracle_, counts_,
                                [this, node](int to, const LineWord& word) { send(node, to, word); }});
     made.batches = random_.chance(0.2) ? 0 : random_.below(4 * drawn_.rounds);
@@ -196,7 +201,7 @@ class GridJob {
     }
   }
   void draw_slow_links() {
-    links_.resize(index_of(drawn_.nodes) * index_of(drawn_.nodes));
+    links_.resize(index_of(num_nodes()) * index_of(num_nodes()));
     for (int slow = random_.chance(0.7) ? 1 + drawn_.nodes / 3 : 0; slow > 0; --slow) {
       const double factor = static_cast<double>(random_.log_uniform(2, kSlowestLink));
       link(draw_node(), draw_node()).factor = factor;
@@ -257,6 +262,40 @@ class GridJob {
     here.node->at_boundary(step.empty() ? nullptr : &step, may_apply, now());
   }
 
+  // Members that change.
+
+  void add_lines() {
+    while (num_lines_ < views_.lines().size()) oracle_->add_line(views_.lines()[num_lines_++]);
+  }
+  /// Another view, which each node enters at a time of its own. Who leaves it does nothing more.
+  void change() {
+    const std::vector<int>& nodes = views_.nodes();
+    if (const int next = drawn_.nodes + come_; next < num_nodes() && random_.chance(0.5)) {
+      if (!views_.with(next)) return;
+      ++come_;
+      note(text("node ", next, " comes"));
+    } else {
+      const int leaves = nodes[random_.below(nodes.size())];
+      if (!views_.without(leaves)) return;
+      note(text("node ", leaves, " leaves"));
+      site(leaves).gone = true;
+    }
+    reach(GridReached::changed);
+    add_lines();
+    ++view_;
+    for (const int node : views_.nodes()) {
+      const TimePoint when = draw_time(random_.chance(0.5) ? 5 : 100);
+      last_stop_ = std::max(last_stop_, when);
+      searched_.cluster.at(when, node, [this, node, view = view_, places = views_.places(node)] {
+        if (done_ || site(node).gone || site(node).view >= view) return;
+        site(node).view = view;
+        if (view < view_) reach(GridReached::entered_later);
+        site(node).node->enter(places, false, now());
+        look(node);
+      });
+    }
+  }
+
   // Faults.
 
   /// How many nodes of a line it does without.
@@ -266,7 +305,7 @@ class GridJob {
     return members - std::max({needed(o.reduce, members), needed(o.complete, members), needed(o.advance, members)});
   }
   bool may_lose(int node) {
-    return !site(node).gone && std::ranges::all_of(lines_, [&](const std::vector<int>& line) {
+    return !site(node).gone && std::ranges::all_of(views_.lines(), [&](const std::vector<int>& line) {
       if (std::ranges::count(line, node) == 0) return true;
       const auto gone = std::ranges::count_if(line, [&](int other) { return site(other).gone; });
       return static_cast<int>(gone) < spare(line);
@@ -275,11 +314,11 @@ class GridJob {
   void lose(int node) {
     note(text("node ", node, " is lost"));
     reach(GridReached::lost);
-    for (std::size_t line = 0; line < lines_.size(); ++line) {
+    for (std::size_t line = 0; line < num_lines_; ++line) {
       if (site(node).node->is_line_master(static_cast<int>(line))) reach(GridReached::masters_lost);
     }
     site(node).gone = true;
-    for (int other = 0; other < drawn_.nodes; ++other) {
+    for (int other = 0; other < num_nodes(); ++other) {
       Link& over = link(node, other);
       over.lost_from = over.come + random_.below(over.sent - over.come + 1);
       if (other != node) believe(other, node, true, draw_time(100));
@@ -301,6 +340,7 @@ class GridJob {
     if (site(node).gone) return;
     switch (random_.below(3)) {
       case 0:
+        if (drawn_.spares > 0) return change();
         for (int from = random_.chance(0.5) ? 0 : node; from < drawn_.nodes; ++from) {
           if (may_lose(from)) return lose(from);
         }
@@ -313,13 +353,13 @@ class GridJob {
         last_stop_ = std::max(last_stop_, until);
         longest_stop_ = std::max(longest_stop_, until - now());
         if (random_.chance(0.5)) return;
-        for (int other = 0; other < drawn_.nodes; ++other) {
+        for (int other = 0; other < num_nodes(); ++other) {
           if (other != node && random_.chance(0.7)) suspect_for_a_while(other, node, draw_time(100));
         }
         return;
       }
       default: {  // a line master, or any
-        const auto& line = lines_[random_.below(lines_.size())];
+        const auto& line = views_.lines()[random_.below(num_lines_)];
         const int other = random_.chance(0.6) ? line.front() : draw_node();
         if (other == node) return;
         note(text("node ", node, " suspects node ", other));
@@ -349,8 +389,8 @@ class GridJob {
   void end_faults() {
     calm_ = true;
     const TimePoint from = std::max(now(), last_stop_);
-    for (int node = 0; node < drawn_.nodes; ++node) {
-      for (int other = 0; other < drawn_.nodes; ++other) {
+    for (int node = 0; node < num_nodes(); ++node) {
+      for (int other = 0; other < num_nodes(); ++other) {
         if (site(other).gone || until_heard_) continue;
         believe(node, other, false, from + longest_word() * 100);
       }
@@ -367,7 +407,7 @@ class GridJob {
   }
   /// By line, the rounds that some member has applied.
   std::vector<Round> furthest() {
-    std::vector<Round> out(lines_.size());
+    std::vector<Round> out(num_lines_);
     for (const Site& here : sites_) {
       if (here.gone) continue;
       for (const auto& [line, next, applied] : here.node->progress()) {
@@ -381,13 +421,16 @@ class GridJob {
     return side.applied_before < goals_[static_cast<std::size_t>(side.line)];
   }
   bool all_are_there() {
-    return std::ranges::all_of(sites_, [this](const Site& here) {
-      return here.gone || std::ranges::none_of(here.node->progress(), [this](const auto& side) { return lacks(side); });
+    return std::ranges::all_of(views_.nodes(), [this](int node) {
+      const Site& here = site(node);
+      if (here.gone) return true;
+      return here.view == view_ &&
+             std::ranges::none_of(here.node->progress(), [this](auto& its) { return lacks(its); });
     });
   }
   std::string who_lacks() {
     std::string out;
-    for (int node = 0; node < drawn_.nodes; ++node) {
+    for (int node = 0; node < num_nodes(); ++node) {
       if (site(node).gone) continue;
       for (const auto& side : site(node).node->progress()) {
         if (!lacks(side)) continue;
@@ -420,6 +463,7 @@ class GridJob {
     reach(GridReached::completed_without, counts_.completed_without);
     reach(GridReached::previous, counts_.previous);
     reach(GridReached::paper, paper ? finding_.rounds : 0);
+    reach(GridReached::dropped, counts_.dropped);
     reach(GridReached::dimensions, drawn_.layout.dimensions() > 2 ? finding_.rounds : 0);
   }
 
@@ -428,7 +472,10 @@ class GridJob {
   const Machines machines_;
   Drawn drawn_;
   SearchedJob searched_;
-  std::vector<std::vector<int>> lines_;
+  GridViews views_;
+  std::size_t num_lines_ = 0;
+  std::uint64_t view_ = 0;
+  int come_ = 0;  // of the spares
   GridEvents counts_;
   std::unique_ptr<GridOracle> oracle_;
   std::vector<Site> sites_;

@@ -148,12 +148,6 @@ void LineRounds::tell(Hears hears) {
   for (const Action& action : actions) perform(action, now);
 }
 
-/// A suspected line master to which a message is on its way is not believed to be gone once it takes that, and is told
-/// again then. Until then words to it would pile up.
-bool LineRounds::is_told_later(int master) const {
-  return master < agent_.line_master() && ways_.is_busy(master);
-}
-
 void LineRounds::perform(const Action& action, TimePoint now) {
   using Kind = LineAgent::Action::Kind;
   changed_ = true;

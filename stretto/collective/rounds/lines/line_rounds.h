@@ -100,7 +100,11 @@ class LineRounds final : public CollectiveBase {
   /// Has the agent hear of something, and carries out what it says.
   template <class Hears>
   void tell(Hears hears);
-  bool is_told_later(int master) const REQUIRES(mutex_);
+  /// A suspected line master to which a message is on its way is told again when it has taken that, and is heard. Until
+  /// then words to it would pile up.
+  bool is_told_later(int master) const REQUIRES(mutex_) {
+    return master < agent_.line_master() && ways_.is_busy(master);
+  }
   void perform(const Action& action, TimePoint now);
   void open(Round round, StandingModel* model, TimePoint now);
   void begin(Round round, Flight& flight);
