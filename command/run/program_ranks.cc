@@ -15,6 +15,7 @@
 
 #include "command/cli/output.h"
 #include "command/run/output_of_ranks.h"
+#include "command/run/program_start.h"
 #include "command/run/rank_environment.h"
 #include "command/run/started_master.h"
 #include "command/run/why_not_started.h"
@@ -39,26 +40,6 @@ constexpr Duration kToHearOfEnd = 5s;     // for members that were started elsew
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
 constexpr const char* kNoneComes = "no process takes its place";
-
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
-  out.push_back(nullptr);
-  return out;
-}
-
-/// While it lives, a write to a pipe that nobody reads is an error.
-class NoPipeSignal {
- public:
-  NoPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
-  ~NoPipeSignal() { restore(); }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
-  void restore() const { std::signal(SIGPIPE, before_); }
-
- private:
-  void (*before_)(int);
-};
 
 /// A process of the job, until it is started: which number and place it will have.
 struct ProcessToCome {
@@ -99,9 +80,7 @@ class RunningPrograms {
   /// Whether processes that were started elsewhere need the master that is here.
   bool is_needed();
   int exit_status();
-  [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
-                           const OutputOfRanks::Ends& output, int answer) const;
-  /// Takes word of the program of the rank that is being started: nothing comes once it runs.
+  /// Takes word of the program of the rank that is being started.
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
   void ended(int slot, int wait_status);
@@ -113,7 +92,7 @@ class RunningPrograms {
   /// What the loss of a process that the others do not go on without means, to be said behind it.
   std::string consequence_of_loss();
   void fail(int status);
-  /// The others go on without a member; its process is ended.
+  /// Nobody waits for a process any more; it is ended.
   void part_with(MemberNumber number, JobOfMembers::Fate fate);
   /// Has another process come in the place of a lost one, and says whether one comes.
   std::string let_another_come(int slot, int status);
@@ -135,19 +114,19 @@ class RunningPrograms {
   bool has_others() const { return job_.listen.has_value() || job_.job.has_value(); }
   void end_what_is_left();
   void write_what_is_left();
+  bool has_ended() { return changing_ != nullptr && changing_->known().end != JobEnd::none; }
   bool over() const { return failed_ || cannot_start_ != 0 || processes_.interrupted() != 0; }
   void say(const std::string& line) const { print_to(stderr, one_line(fmt::format("{}: {}", name_, line)) + "\n"); }
 
   const ProgramRanks& job_;
   const std::string name_;
   std::vector<std::string> program_;
-  const NoPipeSignal no_signal_;
   const SteadyClock clock_;
   const int here_;                              // processes that are started first
   std::optional<RankEnvironment> environment_;  // from the first that is started
   OutputOfRanks output_;
+  ProgramStart starter_;
   int starting_ = -1;  // the process whose program is not known to run
-  Descriptor answer_;  // what it says
   int cannot_start_ = 0;
   bool failed_ = false;
   int status_ = 0;
@@ -182,7 +161,7 @@ int RunningPrograms::run_all() {
   if (started_ && master_->known().end != JobEnd::none) return status_of_ended_job();
   first_ = first_places();
   for (const MemberPlace& place : first_) {
-    if (!over()) start(place);
+    if (!over() && !has_ended()) start(place);
   }
   if (cannot_start_ != 0) {
     say(why_not_started(program_[0], cannot_start_));
@@ -251,7 +230,7 @@ bool RunningPrograms::is_needed() {
 
 /// Others may be lost while a process is started. So a place leaves the list as its process gets a number: all count.
 void RunningPrograms::start_others() {
-  while (!to_start_.empty() && !over() && changing_->known().end == JobEnd::none) {
+  while (!to_start_.empty() && !over() && !has_ended()) {
     const ProcessToCome lost = to_start_.front();
     to_start_.erase(to_start_.begin());
     std::string why;
@@ -282,46 +261,25 @@ void RunningPrograms::start(const MemberPlace& place) {
   const int slot = static_cast<int>(places_.size()), rank = place.place;
   places_.push_back(place);
   if (!environment_) environment_.emplace(place.most, own_environment());
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Failure(processes_.not_started(slot, "pipe"));
-  answer_ = Descriptor(ends[0]);
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  Descriptor to_parent(ends[1]);
+  if (!starter_.open()) throw Failure(processes_.not_started(slot, "pipe"));
   OutputOfRanks::Ends output;
   if (job_.tag) output = output_.add(fmt::format("[rank {}] ", rank));
   std::vector<std::string> variables = environment_->of(rank);
   if (changing_) variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
-  const std::vector<char*> arguments = pointers_to(program_), environment = pointers_to(variables);
   const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
   starting_ = slot;
-  processes_.start(slot, [&] { become(arguments, environment, nothing.get(), output, to_parent.get()); }).or_throw();
-  to_parent.close();
-  while (answer_.get() >= 0) {
+  processes_.start(slot, [&] { starter_.become(program_, variables, nothing.get(), output); }).or_throw();
+  starter_.be_parent();
+  while (starter_.is_open()) {
     hear_start();
-    if (answer_.get() >= 0) watch_once(1h, {{answer_.get(), POLLIN, 0}});
+    if (starter_.is_open()) watch_once(1h, {starter_.looked_at()});
   }
 }
 
-/// What the process of a rank does. The program finds signals as this process has found them.
-void RunningPrograms::become(const std::vector<char*>& arguments, const std::vector<char*>& environment, int input,
-                             const OutputOfRanks::Ends& output, int answer) const {
-  if (input >= 0) ::dup2(input, STDIN_FILENO);
-  if (output.out.get() >= 0) ::dup2(output.out.get(), STDOUT_FILENO);
-  if (output.errors.get() >= 0) ::dup2(output.errors.get(), STDERR_FILENO);
-  no_signal_.restore();
-  std::signal(SIGXFSZ, SIG_DFL);
-  ::execvpe(arguments[0], arguments.data(), environment.data());
-  const int why = errno;
-  [[maybe_unused]] const ssize_t written = ::write(answer, &why, sizeof(why));
-  ::_exit(kNoSuchProgram);
-}
-
 void RunningPrograms::hear_start() {
-  if (answer_.get() < 0) return;
-  const ssize_t bytes = ::read(answer_.get(), &cannot_start_, sizeof(cannot_start_));
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  answer_.close();
-  if (cannot_start_ == 0) starting_ = -1;
+  if (!starter_.is_open()) return;
+  cannot_start_ = starter_.hear();
+  if (!starter_.is_open() && cannot_start_ == 0) starting_ = -1;
 }
 
 void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
@@ -343,7 +301,11 @@ void RunningPrograms::part_with(MemberNumber number, JobOfMembers::Fate fate) {
   if (slot < 0) return;
   parted_[slot] = fate;
   if (fate == JobOfMembers::Fate::excluded) return processes_.end_member(slot, job_.grace_of_excluded());
-  if (processes_.process(slot) != 0) processes_.send(slot, SIGKILL);
+  if (processes_.process(slot) == 0) return;
+  if (fate == JobOfMembers::Fate::lost_with_host) return processes_.send(slot, SIGKILL);
+  say(fmt::format("{} has not come to the job, which has ended: it is ended, too", name_of(slot)));
+  processes_.send(slot, SIGTERM);
+  processes_.end_member(slot, job_.grace);
 }
 
 std::string RunningPrograms::let_another_come(int slot, int status) {
@@ -369,6 +331,10 @@ void RunningPrograms::take_end(int slot, int wait_status) {
   const int status = exit_status_of(wait_status);
   const RankFate fate{.kind = RankFate::Kind::lost, .wait_status = wait_status};
   const auto parted = parted_.find(slot);
+  if (parted != parted_.end() && parted->second == JobOfMembers::Fate::not_come) {
+    if (status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(slot)));
+    return;
+  }
   if (parted != parted_.end() && parted->second == JobOfMembers::Fate::lost_with_host && !over()) {
     if (job_.no_return && lost_status_ == 0) lost_status_ = status;
     return say(fmt::format("{} was lost with this host, of which its master heard nothing; {}", name_of(slot),

@@ -94,12 +94,15 @@ class Launcher {
     RankPipe pipe;
     std::string report;
     int status = 0;
+    bool is_needed = true;
   };
 
   Result<void> start(int rank);
   [[noreturn]] void be(int rank, int pipe);
   [[noreturn]] void live(int rank, int pipe);
   void watch_once();
+  /// Ends a rank for which nobody waits any more.
+  void part_with(MemberNumber number, JobOfMembers::Fate fate);
   void listen(int rank);
   void tell(const std::string& line);
   void ended(int rank, int wait_status);
@@ -233,16 +236,23 @@ void Launcher::watch_once() {
   for (int rank = 0; rank < options_.ranks; ++rank) listen(rank);
   processes_.attend();
   if (master_) {
-    master_->fulfil_wishes(
-        [this](MemberNumber number, JobOfMembers::Fate) {
-          if (std::in_range<int>(number)) processes_.end_member(static_cast<int>(number), options_.grace_after_loss);
-        },
-        [this](const std::string& line) { say(line); });
+    master_->fulfil_wishes([this](MemberNumber number, JobOfMembers::Fate fate) { part_with(number, fate); },
+                           [this](const std::string& line) { say(line); });
   }
   if (clock_.now() >= tick_at_) {
     tick_at_ = clock_.now() + kTick;
     if (options_.while_running) options_.while_running();
   }
+}
+
+void Launcher::part_with(MemberNumber number, JobOfMembers::Fate fate) {
+  const int rank = static_cast<int>(number);
+  if (!std::in_range<int>(number) || processes_.process(rank) == 0) return;
+  if (fate == JobOfMembers::Fate::not_come) {
+    children_[static_cast<std::size_t>(rank)].is_needed = false;
+    say(text("rank ", rank, " has not come to the job, which has ended: it is ended, too"));
+  }
+  processes_.end_member(rank, options_.grace_after_loss);
 }
 
 /// Reads what the rank tells as it comes, so that the rank does not block while it writes.
@@ -275,7 +285,9 @@ void Launcher::ended(int rank, int wait_status) {
   if (master_ && !result_.interrupted && master_->known().view.has_departed(static_cast<MemberNumber>(rank))) {
     return say(text("rank ", rank, " has left"));  // however it has ended since
   }
-  if (result_.interrupted || processes_.killing() || memory_.fate(rank).kind == RankFate::Kind::left) return;
+  if (result_.interrupted || processes_.killing() || !child.is_needed ||
+      memory_.fate(rank).kind == RankFate::Kind::left)
+    return;
   if (WIFSIGNALED(wait_status) && result_.first_lost < 0) result_.first_lost = rank;
   if (master_) {
     memory_.mark_lost(rank, wait_status);

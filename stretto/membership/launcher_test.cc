@@ -16,9 +16,12 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/engine/engine.h"
+#include "stretto/membership/changes.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/testing/sleeping_thread.h"
 #include "stretto/transport/job_memory.h"
@@ -416,6 +419,24 @@ TEST(RunJob, AStubbornRankIsKilledAfterAnInterrupt) {
   kill(parent, SIGTERM);
   expect_end(ranks);
   EXPECT_EQ(wait_for(parent), 130);
+}
+
+/// The first view waits ten seconds for one that has not come.
+TEST(RunJob, ARankThatHasNotComeEndsWithTheJobOfTheOthers) {
+  std::vector<std::string> lines;
+  const auto result = run_job({.ranks = 2,
+                               .least = 1,
+                               .tell = [&lines](const std::string& line) { lines.push_back(line); },
+                               .grace_after_loss = 50ms},
+                              [](RankContext& rank) {
+                                Changes& members = *rank.changes();
+                                if (members.number() == 1) return sleep_for_ever();
+                                (void)rank.world();
+                                return members.begin() && members.finish() ? 0 : 1;
+                              });
+  EXPECT_THAT(lines, ElementsAre("rank 1 has not come to the job, which has ended: it is ended, too"));
+  EXPECT_TRUE(result->ok());
+  EXPECT_THAT(result->exit_status, ElementsAre(0, 128 + SIGKILL));
 }
 
 TEST(RunJob, EndsTheRanksThatRunWhenNotAllCanBeStarted) {

@@ -127,6 +127,14 @@ class Joining(ProgramTest):
             self.assertFalse(pathlib.Path(job.secret).exists())
             self.assertEqual(job.traces.left(), set())
 
+    def test_one_that_has_not_come_when_the_job_ends(self):
+        with Job("1:2", LOOP, "sync", "8000", options=["--here", "1"]) as job:
+            join = job.start_join("--here", "2", "--", "sh", "-c", f"[ $RANK = 1 ] && exec {LOOP} sync 8000; exec sleep 1000")
+            self.assertEqual(job.end()[0], 0, job.said())
+            said = join.communicate(timeout=WATCHDOG)[1]
+            self.assertEqual((join.returncode, said),
+                             (0, "stretto join: rank 2 has not come to the job, which has ended: it is ended, too\n"))
+
     def test_spares_wait_for_a_place(self):
         with Job("2:2", LOOP, "eager-quorum", LONG, options=["--here", "3"]) as job:
             wait_until(lambda: len(job.look()["members"]) == 2 and len(job.look()["spares"]) == 1)

@@ -165,8 +165,21 @@ class Members(ProgramTest):
         for rank in range(2):
             self.assertIn(f"this process is not let in: member {rank} is another process, which is there", result.stderr)
 
+    def test_one_that_has_not_come_when_the_others_have_reached_the_end(self):
+        for stay, then in (("exec sleep 1000", ""), ("trap '' TERM; sleep 1000", "stretto run: rank 2 had not ended: killed\n")):
+            with self.subTest(stay=stay):  # a spare, since nobody waits for it at the beginning
+                traces = Traces()
+                result = stretto("run", "--ranks", "1:2", "--here", "3", "--grace", "1s", "--", "sh", "-c",
+                                 f"[ $RANK = 2 ] || exec {LOOP} sync 300; {stay}", env=traces.environment)
+                self.assert_succeeds(result)
+                self.assertEqual(result.stdout.count("applied 300"), 2)
+                self.assertEqual(result.stderr, "stretto run: rank 2 has not come to the job, which has ended: it is ended, too\n"
+                                                + then)
+                self.assertEqual(traces.left(), set())
+
     def test_members_that_are_none_of_these_processes(self):
-        other = f'IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4/$5 exec {LOOP} sync 300 77:20'
+        # The number of the process itself has not come when the job has ended.
+        other = f'trap "" TERM; IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4/$5 exec {LOOP} sync 300 77:20'
         result = run("1:2", "sh", "-c", other)
         self.assert_succeeds(result)
         self.assertIn("member 78 began after 0, applied 300,", result.stdout)

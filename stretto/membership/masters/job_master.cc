@@ -58,6 +58,7 @@ class JobMaster::Impl {
                  .reads_reports = options.reads_reports,
                  .patience = options.log.empty() ? Duration(0) : options.wait},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
+                 .not_come = [this](MemberNumber number) { wish({.kill = number, .fate = Fate::not_come}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
   /// Says what its file has lost.
@@ -93,7 +94,7 @@ class JobMaster::Impl {
       wishes.swap(wishes_);
     }
     for (const Wish& wish : wishes) {
-      if (wish.kill) kill(*wish.kill, Fate::excluded);
+      if (wish.kill) kill(*wish.kill, wish.fate);
       if (!wish.tell.empty()) tell(wish.tell);
     }
   }
@@ -101,6 +102,7 @@ class JobMaster::Impl {
  private:
   struct Wish {
     std::optional<MemberNumber> kill = {};
+    Fate fate = Fate::excluded;  // of that
     std::string tell = {};
   };
 

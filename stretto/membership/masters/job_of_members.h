@@ -28,15 +28,16 @@ class JobOfMembers {
   /// Has the member leave the job, as by SIGTERM. Without effect for one that is not there.
   virtual void send_away(MemberNumber number) = 0;
 
-  /// Why the others go on without a member.
+  /// Why the process of a number is to be ended.
   enum class Fate : std::uint8_t {
-    excluded,        ///< it stood still
+    excluded,        ///< it stood still, and the others go on without it
     lost_with_host,  ///< its host was silent, and is there again: another process may come in its place
+    not_come,        ///< the job has ended, and the process has never come to it
   };
   using Kill = FunctionRef<void(MemberNumber, Fate)>;
   using Tell = FunctionRef<void(const std::string& line)>;
-  /// Does what has come up since the last call, about ten times a second: gives `kill` the numbers of members that the
-  /// others go on without, whose processes are to be ended, and `tell` lines for a person to read.
+  /// Does what has come up since the last call, about ten times a second: gives `kill` the numbers of processes that
+  /// are to be ended, and `tell` lines for a person to read.
   virtual void fulfil_wishes(Kill kill, Tell tell) = 0;
 };
 

@@ -51,6 +51,7 @@ void RemoteJob::hear(const MasterWords& words) {
     case MasterWords::Kind::tell: known_ = *words.content; return;  // the end of the job
     case MasterWords::Kind::kill: to_kill_.emplace_back(words.number, Fate::excluded); return;
     case MasterWords::Kind::lost: to_kill_.emplace_back(words.number, Fate::lost_with_host); return;
+    case MasterWords::Kind::not_come: to_kill_.emplace_back(words.number, Fate::not_come); return;
     default: return;  // words to members
   }
   if (++answered_ == settled_at_) silent_ = false;

@@ -27,6 +27,8 @@ class GivenPlaces {
   void has_come(MemberNumber number, std::optional<int> place = {});
   /// The process of a number has ended, or will never be.
   void ended(MemberNumber number) { of_.erase(number); }
+  /// The places that are taken, by the numbers of the processes that have them.
+  const std::map<MemberNumber, int>& taken() const { return of_; }
 
  private:
   bool is_free(int place) const;

@@ -161,6 +161,7 @@ std::string MasterWords::encoded() const {
     case Kind::lost: return line_of({{"lost", number}});
     case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
     case Kind::heard: return line_of({{"heard", true}});
+    case Kind::not_come: return line_of({{"not come", number}});
     case Kind::batch: break;
   }
   return batch ? line_of({{"batch", *batch}, {"taken", taken}}) : line_of({{"no batch", true}, {"taken", taken}});
@@ -212,10 +213,13 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.epoch = fields.count("epoch");
   } else if (fields.has("heard")) {
     words.kind = Kind::heard;
+  } else if (fields.has("not come")) {
+    words.kind = Kind::not_come;
+    words.number = fields.count("not come");
   } else {
     fields.fault(
         "it has none of 'freeze', 'tell', 'refuse', 'batch', 'no batch', 'place', 'stands', 'kill', "
-        "'leave', 'beat', 'lost', 'meet' and 'heard'");
+        "'leave', 'beat', 'lost', 'meet', 'heard' and 'not come'");
   }
   return fields.end(std::move(words));
 }

@@ -65,18 +65,19 @@ struct ProcessWords {
 struct MasterWords {
   static constexpr const char* kName = "its master's word";
   enum class Kind {
-    freeze,  ///< FREEZE(epoch)
-    tell,    ///< the content of the register
-    batch,   ///< the answer to `take`, with its `taken`
-    refuse,  ///< the process does not fit
-    place,   ///< the answer to `come`: `number` and `place` of `places`
-    stands,  ///< the answer to `look`: `content`, and `beside`
-    kill,    ///< the process of `number`, for which this one wanted it: the others go on without it
-    leave,   ///< the process is to leave
-    beat,    ///< it is there, and a host that is silent for `limit` is lost; it may be started again for `patience`
-    lost,    ///< the process of `number`, for which this one wanted it, with its host, which was silent
-    meet,    ///< where the members of `epoch` meet: `words`
-    heard,   ///< the answer to `result`
+    freeze,    ///< FREEZE(epoch)
+    tell,      ///< the content of the register
+    batch,     ///< the answer to `take`, with its `taken`
+    refuse,    ///< the process does not fit
+    place,     ///< the answer to `come`: `number` and `place` of `places`
+    stands,    ///< the answer to `look`: `content`, and `beside`
+    kill,      ///< the process of `number`, for which this one wanted it: the others go on without it
+    leave,     ///< the process is to leave
+    beat,      ///< it is there, and a host that is silent for `limit` is lost; it may be started again for `patience`
+    lost,      ///< the process of `number`, for which this one wanted it, with its host, which was silent
+    meet,      ///< where the members of `epoch` meet: `words`
+    heard,     ///< the answer to `result`
+    not_come,  ///< the job has ended, and the process of `number`, for which this one wanted it, has never come
   };
   Kind kind = Kind::freeze;
   std::uint64_t epoch = 0;

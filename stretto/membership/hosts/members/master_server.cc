@@ -43,7 +43,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
         master_(reg, options.master, clock_.now(),
                 {.say = [this](MemberNumber to, const MasterWords& words) { say(to, words); },
                  .tell = [this](const std::string& line) { tell(line); },
-                 .kill = [this](MemberNumber number) { kill(number); }}),
+                 .kill = [this](MemberNumber number) { end(number, MasterWords::Kind::kill, hooks_.kill); }}),
         places_(options.places, options.given) {}
 
   void begin() {
@@ -127,16 +127,15 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   /// no master was there does not.
   void wait_for_members_of(const View& view);
   void lose_those_that_have_not_come();
-  /// Tells those that speak for no member of the job's end: they may ask when this master is gone.
-  void tell_end() const {
-    for (const auto& line : visitors_) line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});
-  }
-  /// The process of a member that the others go on without.
-  void kill(MemberNumber number) {
+  /// Tells those that speak for no member of the job's end, since they may ask when this master is gone, and of the
+  /// processes for which nobody waits any more.
+  void tell_end() const;
+  /// Tells the one that has started the process of a number that this is to be ended.
+  void end(MemberNumber number, MasterWords::Kind why, const std::function<void(MemberNumber)>& hook) const {
     if (const auto asked = asked_.find(number); asked != asked_.end()) {
-      return asked->second->write(MasterWords::of(MasterWords::Kind::kill, number));
+      return asked->second->write(MasterWords::of(why, number));
     }
-    if (hooks_.kill) hooks_.kill(number);
+    if (hook) hook(number);
   }
   void say(MemberNumber number, const MasterWords& words) {
     if (const auto line = lines_.find(number); line != lines_.end()) line->second.line->write(words);
@@ -188,6 +187,14 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     if (now < tell_at_) continue;
     tell(waits);
     tell_at_ = now + kSilence;
+  }
+}
+
+void MasterServer::Impl::tell_end() const {
+  for (const auto& line : visitors_) line->write(MasterWords{.kind = MasterWords::Kind::tell, .content = known()});
+  for (const auto& [number, place] : places_.taken()) {
+    const bool has_come = lines_.contains(number) || !known()->view.may_come_in(number);
+    if (!has_come) end(number, MasterWords::Kind::not_come, hooks_.not_come);
   }
 }
 

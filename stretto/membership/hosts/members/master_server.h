@@ -19,6 +19,8 @@ namespace stretto {
 struct MasterHooks {
   /// Ends the process of a member that the others go on without, where it is the owner's. Empty: nobody does.
   std::function<void(MemberNumber)> kill = {};
+  /// Likewise that of a number by which nobody has come, once the job has ended.
+  std::function<void(MemberNumber)> not_come = {};
   /// Is told what a person should read, such as whom a view waits for. Empty: stderr.
   std::function<void(const std::string& line)> tell = {};
 };
