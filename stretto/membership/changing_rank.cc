@@ -123,8 +123,9 @@ class ChangingRank final : public SayingRankContext, public Changes {
     connect();
     enter();
   }
-  /// Says hello, and waits for the answer.
+  /// Says hello, and waits for the answer; where there is no master, as long as another one may come.
   void connect();
+  void connect_once();
   ProcessWords hello() const { return {.hello = member_.hello(), .words = process_}; }
   /// Says over a new connection all that may have been lost with the one before, or with another master.
   void say_again(MasterLine& line);
@@ -185,6 +186,23 @@ class ChangingRank final : public SayingRankContext, public Changes {
 };
 
 void ChangingRank::connect() {
+  const TimePoint none_comes = clock_.now() + options_.patience;
+  for (;;) {
+    try {
+      return connect_once();
+    } catch (const Failure& failure) {
+      if (failure.error().code != Errc::unavailable || clock_.now() >= none_comes) throw;
+    }
+    line_.reset();
+    if (told_to_leave()) go();
+    look_.at(clock_.now());
+    std::unique_lock lock(mutex_);
+    over_.reset();
+    changed_.wait_for(lock, kLookEvery);
+  }
+}
+
+void ChangingRank::connect_once() {
   const auto hear_words = [this](MasterLine& line, const MasterWords& words) { hear(line, words); };
   const auto end = [this](const Error& why) {
     const std::lock_guard lock(mutex_);
@@ -341,7 +359,7 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
       .job = text("epoch ", view.epoch, " of ", line_->address(), ':', options_.port, ' ', digits_of(options_.token)),
       .timeout = kForTheSlowest,
       .look = look};
-  if (line_->is_on_loopback()) return join_on_one_host(options).or_throw();
+  if (line_->is_on_one_host()) return join_on_one_host(options).or_throw();
   const auto publish = [this, epoch = view.epoch](const std::string& words) {
     const std::lock_guard lock(mutex_);
     published_ = ProcessWords{.kind = ProcessWords::Kind::publish, .epoch = epoch, .words = words};

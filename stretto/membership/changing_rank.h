@@ -25,6 +25,7 @@ struct ChangingRankOptions {
   MemberNumber number = 0;                            ///< that no process of the job has had before
   int place = 0;                                      ///< Changes::place()
   int most = 1;                                       ///< Changes::most()
+  Duration patience = Duration(0);                    ///< so long another master may come, where none is there at first
   Duration answer_within = std::chrono::seconds(10);  ///< by the master, to the hello
   std::map<std::string, std::string> terms = {};      ///< View::terms
   pid_t starter = 0;  ///< the process whose SIGTERM ends this one at once; 0: the one that has started this session
@@ -40,8 +41,8 @@ struct ChangingRankOptions {
 /// for, also by rank() and size(): the others wait for it from then on, and not while it reads its data. A thread of
 /// its own hears the master, so that the engine can be stopped while the application computes, and makes the connection
 /// to it anew where that ends or goes dead. That call waits for the
-/// rank's first view, and for the members of that. It throws Failure where the master cannot be reached
-/// (Errc::unavailable, also where something else listens there), or says that this process does not fit
+/// rank's first view, and for the members of that. It throws Failure where the master cannot be reached within the
+/// patience (Errc::unavailable, also where something else listens there), or says that this process does not fit
 /// (Errc::bad_input). While the context lives SIGTERM has this process leave the job (LeaveNotice).
 std::unique_ptr<RankContext> make_changing_rank(ChangingRankOptions options);
 

@@ -232,7 +232,8 @@ TEST(ChangingRank, AnotherJobsTokenIsNone) {
   const Error failure = failure_of({.port = master.port(), .token = new_token()});
   EXPECT_EQ(failure.code, Errc::unavailable);
   EXPECT_EQ(failure.message,
-            text("the process that listens at 127.0.0.1:", master.port(), " is no master of this job: it has ended"));
+            text("the process that listens at 127.0.0.1:", master.port(),
+                 " is no master of this job: it has ended the connection without a word, as with another secret"));
 }
 
 TEST(ChangingRank, AProcessThatSaysNothingIsNoMaster) {
@@ -318,6 +319,30 @@ TEST(ChangingRank, AnotherMasterGoesOnFromTheLogAndNothingIsLostWithTheOneBefore
   EXPECT_TRUE(changes.finish());
   EXPECT_EQ(master->known().view.epoch, 1u) << "nobody was lost";
   EXPECT_EQ(master->known().end, JobEnd::done);
+}
+
+TEST(ChangingRank, AProcessThatComesWhileThereIsNoMasterWaitsForOne) {
+  const TemporaryFolder folder;
+  JobMaster::Options options{
+      .token = new_token(), .wait = 1min, .liveness = 1s, .log = folder.path() + "/log", .job = "a job"};
+  std::optional<JobMaster> master(std::in_place, options);
+  options.port = master->port();
+  master.reset();
+  std::atomic<int> looks{0};
+  std::thread rank([&] {
+    const auto context = make_changing_rank(
+        {.port = options.port, .token = options.token, .patience = 1min, .look = [&looks] { ++looks; }});
+    (void)context->world();
+    EXPECT_TRUE(context->changes()->begin());
+    EXPECT_TRUE(context->changes()->finish());
+  });
+  while (looks == 0) std::this_thread::sleep_for(1ms);  // it has found none
+  master.emplace(options);
+  rank.join();
+  EXPECT_EQ(master->known().end, JobEnd::done);
+  master.reset();
+  EXPECT_THAT(failure_of({.port = options.port, .token = options.token, .patience = 200ms}).message,
+              testing::HasSubstr("cannot be reached: Connection refused"));
 }
 
 TEST(ChangingRank, AProcessWithOtherTermsIsToldBothValues) {

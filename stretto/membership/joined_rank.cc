@@ -120,6 +120,7 @@ class MemberOfJob final : public PartOfJob {
                                      .number = options.member->number,
                                      .place = options.member->place,
                                      .most = options.member->most,
+                                     .patience = options.member->patience,
                                      .terms = terms_of(options),
                                      .say = [this](const RankMessage& message) { said_.hear(message); },
                                      .look = options.look})) {}

@@ -22,13 +22,13 @@ ADDRESS = re.compile(r"others come by: stretto join (127\.0\.0\.1:\d+)(?:, with 
 class Job:
     """One that others may come to, and what it has said."""
 
-    def __init__(self, ranks, *program, options=(), environment=None):
+    def __init__(self, ranks, *program, options=(), environment=None, listen="127.0.0.1:0"):
         self.traces = Traces()
         self.environment = {**self.traces.environment, **(environment or {})}
         self._folder = tempfile.TemporaryDirectory()
         self._said = pathlib.Path(self._folder.name) / "said"
         with self._said.open("w", encoding="utf-8") as said:
-            self.process = subprocess.Popen([STRETTO, *self.command(ranks, "--listen", "127.0.0.1:0", *options, program=program)],
+            self.process = subprocess.Popen([STRETTO, *self.command(ranks, "--listen", listen, *options, program=program)],
                                             stdout=subprocess.PIPE, stderr=said, text=True, env=self.environment)
         wait_until(lambda: ADDRESS.search(self.said()) or self.process.poll() is not None)
         self.address, self.secret = ADDRESS.search(self.said()).groups()
@@ -134,6 +134,16 @@ class Joining(ProgramTest):
             said = join.communicate(timeout=WATCHDOG)[1]
             self.assertEqual((join.returncode, said),
                              (0, "stretto join: rank 2 has not come to the job, which has ended: it is ended, too\n"))
+
+    def test_a_master_that_listens_at_all_addresses(self):
+        # As though others reached the loopback interface, whose address is said: those that come by it stand beside these.
+        with Job("1:3", LOOP, "sync", LONG, options=["--here", "1"], listen="0.0.0.0:0", environment={"STRETTO_INTERFACE": "lo"}) as job:
+            job.wait_for_members(0)
+            join = job.start_join()
+            job.wait_for_members(0, 1)
+            join.send_signal(signal.SIGTERM)
+            said = join.communicate(timeout=WATCHDOG)[1]
+            self.assertEqual(join.returncode, 0, said)
 
     def test_spares_wait_for_a_place(self):
         with Job("2:2", LOOP, "eager-quorum", LONG, options=["--here", "3"]) as job:
@@ -285,7 +295,8 @@ class BadInput(ProgramTest):
                     address = f"127.0.0.1:{stranger.port}"
                     result = stretto(command, address, *rest, env=environment)
                     self.assertEqual(result.stderr, f"stretto {command}: no master with this secret listens at {address}: {why}; "
-                                                    "expected the address that stretto run --ranks MIN:MAX --listen has said\n")
+                                                    "expected the address that stretto run --ranks MIN:MAX --listen has said, and the secret of "
+                                                    "that job\n")
                     self.assertEqual((result.returncode, result.stdout), (2, ""))
 
     def test_the_master_of_another_job(self):
@@ -293,7 +304,8 @@ class BadInput(ProgramTest):
             file = ("--token-file", other.secret)
             for result in job.stretto("join", *file, "--", "true"), job.stretto("members", *file), job.stretto("leave", *file, "1"):
                 self.assertEqual(result.returncode, 2, result.stderr)
-                self.assertIn(f"no master with this secret listens at {job.address}: it has ended; expected", result.stderr)
+                self.assertIn(f"no master with this secret listens at {job.address}: it has ended the connection without a word, as with another secret; "
+                              "expected", result.stderr)
             job.wait_for_members(0, 1)
             other.wait_for_members(0, 1)
 
@@ -315,8 +327,8 @@ class BadInput(ProgramTest):
         wait_until(lambda: "cannot be reached" not in stretto("members", address, env=meeting).stderr)
         result = stretto("join", address, "--", "true", env={**os.environ, "STRETTO_TOKEN": "x"})
         self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertIn(f"no master with this secret listens at {address}: it has ended; expected the address that stretto run --ranks "
-                      "MIN:MAX --listen has said", result.stderr)
+        self.assertIn(f"no master with this secret listens at {address}: it has ended the connection without a word, as with another "
+                      "secret; expected the address that stretto run --ranks MIN:MAX --listen has said", result.stderr)
         ranks.append(start(1))
         for rank in ranks:  # who has come has not disturbed them
             said = rank.communicate(timeout=WATCHDOG)[1]

@@ -19,7 +19,7 @@ LOOP = STRETTO.parent / "loop_of_members"
 BATCHES = 900
 WATCHDOG = 100  # seconds; what is tested takes a second or two
 LINE = loops.LINE
-PLACE = "/".join(["127.0.0.1:40123", "0", "0", "4", "0" * 32])
+PLACE = "/".join(["127.0.0.1:40123", "0", "0", "4", "0", "0" * 32])
 
 
 def run(ranks, *program, restarts=None, **options):
@@ -179,7 +179,7 @@ class Members(ProgramTest):
 
     def test_members_that_are_none_of_these_processes(self):
         # The number of the process itself has not come when the job has ended.
-        other = f'trap "" TERM; IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4/$5 exec {LOOP} sync 300 77:20'
+        other = f'trap "" TERM; IFS=/; set -- $STRETTO_MEMBER; STRETTO_MEMBER=$1/$(($2 + 77))/$3/$4/$5/$6 exec {LOOP} sync 300 77:20'
         result = run("1:2", "sh", "-c", other)
         self.assert_succeeds(result)
         self.assertIn("member 78 began after 0, applied 300,", result.stdout)
@@ -435,7 +435,7 @@ class BadInput(ProgramTest):
             result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={words}", LOOP, "sync", "10"],
                                     capture_output=True, text=True, timeout=WATCHDOG)
             self.assertNotEqual(result.returncode, 0)
-            self.assertIn(f"STRETTO_MEMBER='{words}': expected host:port/number/place/most/token", result.stderr)
+            self.assertIn(f"STRETTO_MEMBER='{words}': expected host:port/number/place/most/patience/token", result.stderr)
 
     def test_nobody_listens(self):
         result = subprocess.run([STRETTO, "run", "--ranks", "1", "--", "env", f"STRETTO_MEMBER={PLACE.replace('40123', '1')}", LOOP, "sync", "10"],

@@ -12,8 +12,8 @@ import threading
 
 from etcd import Etcd, free_port
 from join_test import ADDRESS
-from members_test import LOOP, WATCHDOG, Traces, loops, ranks_of
-from program import STRETTO, ProgramTest, main, stretto, wait_until
+from members_test import LOOP, WATCHDOG, Traces, loops, num_threads, ranks_of
+from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
 from train_members_test import members_of
 
 BATCHES = 6000  # more than three ranks compute while a test looks at them
@@ -137,6 +137,20 @@ class Masters(ProgramTest):
             job.start()  # as what starts it again and again does
             self.assertEqual(job.master.wait(WATCHDOG), 1)  # its last members left
             self.assertIn(f"the job of the register {job.register} was given up\n", job.said())
+
+    def test_one_that_comes_while_there_is_none_waits_for_it(self):
+        with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "sync", "1000000") as job:
+            first = job.start_join()
+            late = job.start_join("--", "sh", "-c", f"while [ ! -f {folder}/go ]; do sleep 0.05; done; exec {LOOP} sync 1000000")
+            wait_until(lambda: len(job.members()) == 1 and len(children_of(late.pid)) == 2)  # its guard, and the process
+            job.kill()
+            pathlib.Path(folder, "go").touch()
+            wait_until(lambda: ranks_of(late) and num_threads(ranks_of(late)[0]) > 1)  # it looks for the master
+            job.start()
+            wait_until(lambda: len(job.members()) == 2)
+            for join in first, late:
+                join.kill()  # its guard ends the process
+                self.assertNotIn("refused", join.communicate(timeout=WATCHDOG)[1])
 
     def test_members_wait_for_another_one_as_long_as_they_have_patience(self):
         with tempfile.TemporaryDirectory() as folder, \

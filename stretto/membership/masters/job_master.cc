@@ -15,12 +15,17 @@ namespace {
 constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after the last one that has
 constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
 
+/// The first that other hosts may reach. `listens_at`: of which kind it is, if there is one of these.
+asio::ip::address first_address(const asio::ip::address& listens_at = {}) {
+  const auto reachable = addresses_of_interfaces(wanted_interfaces());
+  if (!reachable && !wanted_interfaces().empty()) throw Failure(reachable.error());
+  if (!reachable) return asio::ip::address_v4::loopback();
+  const auto of_kind = std::ranges::find(*reachable, listens_at.is_v6(), &asio::ip::address::is_v6);
+  return of_kind != reachable->end() ? *of_kind : reachable->front();
+}
+
 asio::ip::address address_to_listen_at(const std::string& host) {
-  if (host.empty()) {
-    const auto reachable = addresses_of_interfaces(wanted_interfaces());
-    if (!reachable && !wanted_interfaces().empty()) throw Failure(reachable.error());
-    return reachable ? reachable->front() : asio::ip::address(asio::ip::address_v4::loopback());
-  }
+  if (host.empty()) return first_address();
   asio::error_code error;
   auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (!error) return address;
@@ -41,6 +46,8 @@ class JobMaster::Impl {
                          .first_port = options.port,
                          .last_port = options.port,
                          .token = options.token}),
+        address_(door_.endpoint().address().is_unspecified() ? first_address(door_.endpoint().address())
+                                                             : door_.endpoint().address()),
         views_(register_of(options)),
         server_(network_, door_, *views_,
                 {.master = {.least = static_cast<std::size_t>(options.least),
@@ -56,6 +63,7 @@ class JobMaster::Impl {
                  .program = options.program,
                  .liveness = options.liveness,
                  .reads_reports = options.reads_reports,
+                 .has_hosts = !door_.endpoint().address().is_loopback(),
                  .patience = options.log.empty() ? Duration(0) : options.wait},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
                  .not_come = [this](MemberNumber number) { wish({.kill = number, .fate = Fate::not_come}); },
@@ -71,10 +79,7 @@ class JobMaster::Impl {
     if (!log->damage().empty()) wish({.tell = log->damage()});
     return log;
   }
-  JobAddress address() const {
-    const auto at = door_.endpoint();
-    return {.host = at.address().to_string(), .port = at.port()};
-  }
+  JobAddress address() const { return {.host = address_.to_string(), .port = door_.endpoint().port()}; }
   MasterServer& server() { return server_; }
   MemberPlace give_place(std::optional<int> wish) {
     const auto given = server_.give_place(wish);
@@ -117,6 +122,7 @@ class JobMaster::Impl {
   std::vector<Wish> wishes_;
   NetworkThread network_;
   Door door_;
+  const asio::ip::address address_;  // by which others come
   const std::unique_ptr<Register> views_;
   MasterServer server_;  // uses what is above
 };

@@ -22,7 +22,8 @@ class JobMaster final : public JobOfMembers {
   struct Options {
     Token token{};  ///< of the job
     /// An address of this host, at which the master listens. Empty: the first that other hosts may reach
-    /// (addresses_of_interfaces(wanted_interfaces())), or the loopback one where there is no such address.
+    /// (addresses_of_interfaces(wanted_interfaces())), or the loopback one where there is no such address. 0.0.0.0 and
+    /// ::, all addresses: address() is that one.
     std::string listen = "127.0.0.1";
     std::uint16_t port = 0;                    ///< where it listens; 0: any
     int least = 1;                             ///< members with which the job goes on

@@ -44,6 +44,7 @@ void RemoteJob::hear(const MasterWords& words) {
                            .number = words.number,
                            .place = words.place,
                            .most = words.places,
+                           .patience = std::chrono::duration_cast<std::chrono::milliseconds>(line_->patience()),
                            .token = options_.token};
       places_[words.number] = words.place;
       break;
@@ -116,8 +117,10 @@ void RemoteJob::ask(const ProcessWords& words) {
 void RemoteJob::require_master() const {
   if (gone_.empty()) return;
   const JobAddress at{.host = options_.host, .port = options_.port};
-  throw Failure({Errc::unavailable, text("no master with this secret listens at ", at.to_string(), ": ", gone_,
-                                         "; expected the address that stretto run --ranks MIN:MAX --listen has said")});
+  throw Failure(
+      {Errc::unavailable, text("no master with this secret listens at ", at.to_string(), ": ", gone_,
+                               "; expected the address that stretto run --ranks MIN:MAX --listen has said, and "
+                               "the secret of that job")});
 }
 
 MemberPlace RemoteJob::give_place(std::optional<int> wish) {

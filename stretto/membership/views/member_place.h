@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,9 +22,11 @@ struct MemberPlace {
   MemberNumber number = 0;
   int place = 0;  ///< 0 … most − 1: no other process of the launcher's has it as long as this one lives
   int most = 1;   ///< members at a time
+  /// So long another master may come to the address where there is none.
+  std::chrono::milliseconds patience{0};
   Token token{};  ///< of the job
 
-  /// "host:port/number/place/most/token".
+  /// "host:port/number/place/most/patience/token".
   std::string encoded() const;
   /// Errc::bad_input for anything else.
   static Result<MemberPlace> decoded(std::string_view words);

@@ -12,24 +12,32 @@ namespace stretto {
 namespace {
 
 TEST(MemberPlace, IsWrittenAndRead) {
-  const MemberPlace place{.host = "fd77::1", .port = 40123, .number = 17, .place = 7, .most = 8, .token = new_token()};
+  const MemberPlace place{.host = "fd77::1",
+                          .port = 40123,
+                          .number = 17,
+                          .place = 7,
+                          .most = 8,
+                          .patience = std::chrono::seconds(300),
+                          .token = new_token()};
   const auto read = MemberPlace::decoded(place.encoded()).or_throw();
   EXPECT_EQ(read.host, place.host);
   EXPECT_EQ(read.port, place.port);
   EXPECT_EQ(read.number, place.number);
   EXPECT_EQ(read.place, place.place);
   EXPECT_EQ(read.most, place.most);
+  EXPECT_EQ(read.patience, place.patience);
   EXPECT_EQ(read.token, place.token);
 }
 
 TEST(MemberPlace, RefusesWhatIsNone) {
   const std::string token = digits_of(new_token());
   for (const std::string& words : std::vector<std::string>{
-           "", "1/2/0/3/" + token, ":1/2/0/3/" + token, "h1:1/2/0/3/" + token.substr(1), "h1:0/2/0/3/" + token,
-           "h1:65536/2/0/3/" + token, "h1:1/-2/0/3/" + token, "h1:1/2/0/0/" + token, "h1:1/2/3/3/" + token,
-           "h1:1/2/-1/3/" + token, "h1:1/2/0/3", "h1:1/2/3/" + token, "h1:1/2/0/3/" + token + "/",
-           "h1: 1/2/0/3/" + token, "h1:a/b/c/d/" + token, "h1:1/99999999999999999999/0/3/" + token,
-           std::string("h1:1/2/0/3/\0", 12) + token}) {
+           "", "1/2/0/3/0/" + token, ":1/2/0/3/0/" + token, "h1:1/2/0/3/0/" + token.substr(1), "h1:0/2/0/3/0/" + token,
+           "h1:65536/2/0/3/0/" + token, "h1:1/-2/0/3/0/" + token, "h1:1/2/0/0/0/" + token, "h1:1/2/3/3/0/" + token,
+           "h1:1/2/-1/3/0/" + token, "h1:1/2/0/3", "h1:1/2/0/3/" + token, "h1:1/2/0/3/-1/" + token,
+           "h1:1/2/0/3/9999999999/" + token, "h1:1/2/0/3/0/" + token + "/", "h1: 1/2/0/3/0/" + token,
+           "h1:a/b/c/d/e/" + token, "h1:1/99999999999999999999/0/3/0/" + token,
+           std::string("h1:1/2/0/3/0/\0", 14) + token}) {
     EXPECT_EQ(MemberPlace::decoded(words).error().code, Errc::bad_input) << words;
   }
 }

@@ -156,8 +156,9 @@ std::string MasterWords::encoded() const {
     case Kind::kill: return line_of({{"kill", number}});
     case Kind::leave: return line_of({{"leave", true}});
     case Kind::beat:
-      return line_of(
-          {{"beat", limit / std::chrono::milliseconds(1)}, {"patience", patience / std::chrono::milliseconds(1)}});
+      return line_of({{"beat", limit / std::chrono::milliseconds(1)},
+                      {"patience", patience / std::chrono::milliseconds(1)},
+                      {"hosts", has_hosts}});
     case Kind::lost: return line_of({{"lost", number}});
     case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
     case Kind::heard: return line_of({{"heard", true}});
@@ -204,6 +205,7 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
     words.kind = Kind::beat;
     words.limit = std::chrono::milliseconds(fields.number("beat", 1, kMostMilliseconds));
     words.patience = std::chrono::milliseconds(fields.number("patience", 0, std::numeric_limits<int>::max()));
+    words.has_hosts = fields.flag("hosts");
   } else if (fields.has("lost")) {
     words.kind = Kind::lost;
     words.number = fields.count("lost");

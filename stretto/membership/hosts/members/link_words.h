@@ -91,6 +91,7 @@ struct MasterWords {
   JobBeside beside = {};
   std::string words = {};
   Duration limit = Duration(0), patience = Duration(0);
+  bool has_hosts = false;  ///< of a beat: members may be on several
 
   static MasterWords of(Kind kind, MemberNumber number = 0) {
     MasterWords words;

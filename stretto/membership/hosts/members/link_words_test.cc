@@ -88,6 +88,8 @@ TEST(LinkWords, WordsBetweenHostsAreReadAsTheyWereWritten) {
   MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
   beat.limit = std::chrono::seconds(5);
   beat.patience = std::chrono::minutes(5);
+  beat.has_hosts = true;
+  EXPECT_TRUE(MasterWords::decoded(beat.encoded()).or_throw().has_hosts);
   EXPECT_EQ(MasterWords::decoded(beat.encoded()).or_throw().limit, std::chrono::seconds(5));
   EXPECT_EQ(MasterWords::decoded(beat.encoded()).or_throw().patience, std::chrono::minutes(5));
   ProcessWords has = ProcessWords::of(ProcessWords::Kind::has, 7);

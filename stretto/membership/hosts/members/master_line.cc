@@ -89,12 +89,16 @@ asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
     gone_since_.reset();
     if (words->kind == MasterWords::Kind::beat) {
       limit_.store(words->limit, std::memory_order_relaxed);
-      patience_ = words->patience;
+      patience_.store(words->patience, std::memory_order_relaxed);
+      has_hosts_.store(words->has_hosts, std::memory_order_relaxed);
     } else {
       options_.hear(*this, *words);
     }
   }
   if (line != line_ || ended_) co_return;
+  if (!was_heard_ && words.error().code == Errc::lost_peer) {
+    co_return end({Errc::lost_peer, "it has ended the connection without a word, as with another secret"});
+  }
   if (!options_.anew || !was_heard_) co_return end(words.error());
   // The kernel may have given it up, or the master, to which this host was silent; or what has taken the connection is
   // no master of the job, or not yet.
@@ -106,7 +110,7 @@ asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
 
 bool MasterLine::is_gone_for_good() {
   if (!gone_since_) gone_since_ = clock_.now();
-  return clock_.now() - *gone_since_ >= patience_;
+  return clock_.now() - *gone_since_ >= patience();
 }
 
 void MasterLine::try_again() {

@@ -46,10 +46,12 @@ class MasterLine {
 
   /// The master's address, as digits.
   std::string address() const { return at_.address().to_string(); }
-  /// Whether that can be reached from the master's host alone.
-  bool is_on_loopback() const { return at_.address().is_loopback(); }
+  /// Whether the master can be reached from its host alone.
+  bool is_on_one_host() const { return at_.address().is_loopback() && !has_hosts_.load(std::memory_order_relaxed); }
   /// After how long nothing from the master is a silence, by its first word; zero: never. Any thread.
   Duration limit() const { return limit_.load(std::memory_order_relaxed); }
+  /// For how long another master may come to the address where this one is gone, likewise.
+  Duration patience() const { return patience_.load(std::memory_order_relaxed); }
   /// Any thread.
   void write(const ProcessWords& words);
 
@@ -66,10 +68,11 @@ class MasterLine {
   const SteadyClock clock_;
   asio::ip::tcp::endpoint at_;
   std::shared_ptr<Line> line_;
-  std::atomic<Duration> limit_{Duration(0)};  // from the master's first beat
-  Duration patience_{0};                      // likewise
-  std::optional<TimePoint> gone_since_;       // no master listens there
-  bool was_heard_ = false;                    // a master, ever
+  std::atomic<Duration> limit_{Duration(0)};     // from the master's first beat
+  std::atomic<Duration> patience_{Duration(0)};  // likewise
+  std::atomic<bool> has_hosts_{false};           // likewise
+  std::optional<TimePoint> gone_since_;          // no master listens there
+  bool was_heard_ = false;                       // a master, ever
   bool silent_ = false, line_is_over_ = false, ended_ = false;
   std::shared_ptr<asio::ip::tcp::socket> reaching_;  // by which another connection is tried
   NetworkThread network_;                            // ends first

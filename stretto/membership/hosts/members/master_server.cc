@@ -38,6 +38,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
         liveness_(options.liveness),
         reads_reports_(options.reads_reports),
         patience_(options.patience),
+        has_hosts_(options.has_hosts),
         hooks_(std::move(hooks)),
         timer_(io),
         master_(reg, options.master, clock_.now(),
@@ -108,6 +109,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
     beat.limit = liveness_;
     beat.patience = patience_;
+    beat.has_hosts = has_hosts_;
     line->write(beat);
   }
   void lose_host(const std::shared_ptr<Line>& line);
@@ -150,6 +152,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   const Duration liveness_;
   const bool reads_reports_;
   const Duration patience_;
+  const bool has_hosts_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;

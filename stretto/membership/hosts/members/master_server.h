@@ -35,6 +35,7 @@ struct MasterServerOptions {
   /// in the place of one that stands still, is silent for so long (Line::is_silent()). Zero: none ever is.
   Duration liveness = Duration(0);
   bool reads_reports = false;  ///< reports() are asked for: members that report are let in
+  bool has_hosts = false;      ///< members may be on several: the door can be reached from others
   /// Processes are told that so long another master may come to this address where this one is gone. Zero: none will.
   Duration patience = Duration(0);
 };
