@@ -45,7 +45,8 @@ GridNode::Side GridNode::made_anew(const Place& place, const Side* before) const
                      before->place.own == place.own;
   Side side{.place = place,
             .agent = keeps ? before->agent : LineAgent(place.own, members, options_),
-            .entered = RankSet(members)};
+            .entered = RankSet(members),
+            .ways = keeps ? before->ways : LineWays(members, options_.rounds_in_flight)};
   side.entered.insert(place.own);
   if (keeps) side.held = before->held;
   if (before != nullptr) side.size_before = size(*before);
@@ -84,13 +85,42 @@ void GridNode::add_to(Held& held, const FieldVector& slice) {
   ++held.added;
 }
 
-void GridNode::tell_others(const Side& side, LineWord word) {
+LineWord GridNode::named(const Side& side, LineWord word) const {
   word.line = side.place.line;
   word.dimension = side.place.dimension;
   word.from = side.place.own;
+  return word;
+}
+
+void GridNode::tell_others(const Side& side, LineWord word) {
+  word = named(side, word);
   for (int member = 0; member < size(side); ++member) {
-    if (member != word.from) around_.send(side.place.members[static_cast<std::size_t>(member)], word);
+    const bool is_told_by_data = word.kind == LineWord::Kind::start && side.ways.is_busy(member);
+    if (member == word.from || is_told_by_data) continue;
+    around_.send(side.place.members[static_cast<std::size_t>(member)], word);
   }
+}
+
+/// A contribution or a mean whose turn it is.
+void GridNode::send(Side& side, int member, const LineWord& word) {
+  const int to = side.place.members[static_cast<std::size_t>(member)];
+  around_.send(to, word);
+  if (around_.narrow) return;
+  // Nothing waits where messages leave at once.
+  (void)side.ways.sent(word.round, member);
+}
+
+void GridNode::left(int to, const LineWord& word, TimePoint now) {
+  const bool is_data = word.kind == LineWord::Kind::contribution || word.kind == LineWord::Kind::mean;
+  const auto side = std::ranges::find(sides_, word.line, [](const Side& its) { return its.place.line; });
+  if (!around_.narrow || !is_data || side == sides_.end()) return;
+  const auto member = static_cast<int>(std::ranges::find(side->place.members, to) - side->place.members.begin());
+  const auto next = side->ways.sent(word.round, member);
+  if (!side->ways.is_busy(member)) side->agent.reached(member);
+  do_actions(*side, now);
+  if (!next) return;
+  const auto waited = side->waiting.extract({*next, member});
+  for (const LineWord& goes : waited.mapped()) send(*side, member, goes);
 }
 
 void GridNode::receive(const LineWord& word, TimePoint now) {
@@ -152,11 +182,9 @@ void GridNode::do_actions(Side& side, TimePoint now) {
         tell_others(side, {.kind = LineWord::Kind::start, .round = action.round});
         break;
       case LineAgent::Action::Kind::complete:
-        around_.send(side.place.members[static_cast<std::size_t>(action.to)], {.kind = LineWord::Kind::complete,
-                                                                               .line = side.place.line,
-                                                                               .dimension = side.place.dimension,
-                                                                               .from = side.place.own,
-                                                                               .round = action.round});
+        if (action.to < side.agent.line_master() && side.ways.is_busy(action.to)) break;
+        around_.send(side.place.members[static_cast<std::size_t>(action.to)],
+                     named(side, {.kind = LineWord::Kind::complete, .round = action.round}));
     }
   }
 }
@@ -176,15 +204,22 @@ void GridNode::open(Side& side, const LineAgent::Action& action, TimePoint now) 
   held.means.resize(static_cast<std::size_t>(size(side)));
   around_.oracle.opened(side.place.line, side.place.own, action.round, action.version, held.own);
   if (brings) add_to(held, slice_of(side, *held.own, side.place.own));
+  const auto most = static_cast<Round>(options_.rounds_in_flight);
+  for (const Round past : side.ways.open_rounds()) {
+    if (past + most <= action.round) side.ways.end(past);
+  }
+  std::erase_if(side.waiting, [&](const auto& entry) { return entry.first.first + most <= action.round; });
+  side.ways.open(action.round);
   for (int member = 0; member < size(side); ++member) {
     if (member == side.place.own) continue;
-    LineWord word{.kind = LineWord::Kind::contribution,
-                  .line = side.place.line,
-                  .dimension = side.place.dimension,
-                  .from = side.place.own,
-                  .round = action.round};
+    LineWord word = named(side, {.kind = LineWord::Kind::contribution, .round = action.round});
     if (brings) word.slice = std::make_shared<SliceMean>(SliceMean{slice_of(side, *held.own, member), {}});
-    around_.send(side.place.members[static_cast<std::size_t>(member)], word);
+    if (side.ways.may_send(action.round, member)) {
+      send(side, member, word);
+    } else {
+      ++around_.counts.held_back;
+      side.waiting[{action.round, member}] = {word};
+    }
   }
 }
 
@@ -204,8 +239,12 @@ void GridNode::reduce(Side& side, Round round, Held& held, TimePoint now) {
   for (Field& value : mean.values) value = value / Field(static_cast<std::uint64_t>(held.added));
   around_.oracle.reduced(side.place.line, side.place.own, round, mean, held.round.come(), previous);
   held.round.reduced(now);
-  tell_others(side,
-              {.kind = LineWord::Kind::mean, .round = round, .slice = std::make_shared<SliceMean>(std::move(mean))});
+  const LineWord word = named(
+      side, {.kind = LineWord::Kind::mean, .round = round, .slice = std::make_shared<SliceMean>(std::move(mean))});
+  for (const int member : side.ways.average(round).members()) send(side, member, word);
+  for (auto& [where, words] : side.waiting) {
+    if (where.first == round) words.push_back(word);
+  }
 }
 
 void GridNode::complete(Side& side, Round round, Held& held, bool forced) {

@@ -8,6 +8,7 @@
 #include "stretto/check/grid/grid_oracle.h"
 #include "stretto/collective/lines/line_agent.h"
 #include "stretto/collective/lines/line_round.h"
+#include "stretto/collective/lines/line_ways.h"
 
 namespace stretto {
 
@@ -29,7 +30,7 @@ struct LineWord {
 
 struct GridEvents {
   std::uint64_t forced = 0, late = 0, late_means = 0, nulls = 0, reduced_without = 0, completed_without = 0,
-                previous = 0, dropped = 0;
+                previous = 0, dropped = 0, held_back = 0;
 };
 
 /// A node of a simulated grid: the real agents and rounds of its lines, and models of residues. It does at once all
@@ -44,6 +45,7 @@ class GridNode {
     GridOracle& oracle;
     GridEvents& counts;
     std::function<void(int node, const LineWord& word)> send;
+    bool narrow;  // left() says when a message has; else at once
   };
 
   GridNode(const LineOptions& options, Field alpha, Surroundings around)
@@ -53,6 +55,8 @@ class GridNode {
   /// begin when all of their members have, as they do `together` at first.
   void enter(const std::vector<Place>& places, bool together, TimePoint now);
   void receive(const LineWord& word, TimePoint now);
+  /// A word to a node has left.
+  void left(int to, const LineWord& word, TimePoint now);
   /// Its application is between two steps. `step`: it has made one; with the first it has a model.
   void at_boundary(const FieldVector* step, bool may_apply, TimePoint now);
   void suspect(int node, bool suspected, TimePoint now);
@@ -84,6 +88,8 @@ class GridNode {
     int size_before = 0;  // of the line of this dimension that it has left
     std::map<Round, Held> held = {};
     std::vector<FieldVector> previous = {};  // by member: what came last
+    LineWays ways;
+    std::map<std::pair<Round, int>, std::vector<LineWord>> waiting = {};  // by round and member
   };
 
   static int size(const Side& side) { return side.agent.members(); }
@@ -93,6 +99,8 @@ class GridNode {
   void add_to(Held& held, const FieldVector& slice);
   FieldVector slice_of(const Side& side, const FieldVector& model, int member) const;
   void tell_others(const Side& side, LineWord word);
+  LineWord named(const Side& side, LineWord word) const;
+  void send(Side& side, int member, const LineWord& word);
   void do_actions(Side& side, TimePoint now);
   void open(Side& side, const LineAgent::Action& action, TimePoint now);
   void reduce(Side& side, Round round, Held& held, TimePoint now);

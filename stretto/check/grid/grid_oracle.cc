@@ -66,6 +66,7 @@ void GridOracle::reduced(int line, int member, Round round, const SliceMean& mea
                          const std::map<int, FieldVector>& previous) {
   expect(come.count() >= needed(options_.reduce, size(line)), line, member, round, "a mean of too few is sent (L3)");
   Facts& f = facts(line, round);
+  if (f.slices.empty()) return expect(false, line, member, round, "is of another line (L2)");
   Slice& slice = f.slices[static_cast<std::size_t>(member)];
   expect(!slice.known, line, member, round, "a slice is averaged twice (L2)");
   slice = {.mean = mean, .known = true, .moved = RankSet(size(line)), .by = {}};
@@ -101,6 +102,7 @@ void GridOracle::took(int line, int member, Round round) {
 void GridOracle::moved(int line, int member, Round round, int slice, const SliceMean& mean, const FieldVector& from,
                        const FieldVector& by) {
   Facts& f = facts(line, round);
+  if (f.slices.empty()) return expect(false, line, member, round, "is of another line (L2)");
   Slice& fact = f.slices[static_cast<std::size_t>(slice)];
   const bool same = fact.known && fact.mean.values == mean.values && fact.mean.contributors == mean.contributors;
   expect(same, line, member, round, "a slice differs from that which was averaged (L2)");

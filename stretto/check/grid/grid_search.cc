@@ -7,6 +7,7 @@
 #include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/check/grid/grid_draw.h"
 #include "stretto/check/grid/grid_node.h"
 #include "stretto/check/grid/grid_views.h"
 #include "stretto/check/harness/searches.h"
@@ -17,7 +18,6 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kGridStream = 0x67726964;
-constexpr int kFewestNodes = 2, kMostNodes = 33;
 constexpr std::uint64_t kSlowestLink = 100;
 constexpr std::uint64_t kMostEvents = 20'000;  // until faults end
 constexpr Round kMoreRounds = 3;               // that each line must have when faults have ended
@@ -41,83 +41,12 @@ enum class GridReached : std::uint8_t {
   dropped,
   changed,
   entered_later,
+  held_back,
 };
-
-struct Drawn {
-  int nodes;  // at first
-  int spares;
-  GridOptions grid;
-  GridLayout layout;
-  LineOptions lines;
-  Field alpha;
-  std::uint64_t elements;
-  Round rounds;  // of some line, until faults end
-
-  std::string to_string() const;
-};
-
-std::string Drawn::to_string() const {
-  return text(nodes, " nodes in ", layout.dimensions(), " dimensions of side ", layout.side(), ", ",
-              lines.update == ElasticUpdate::carry ? "carry" : "paper", ", thresholds ", lines.reduce, ", ",
-              lines.complete, ", ", lines.advance, ", patience ", lines.adaptive ? "adaptive" : to_text(lines.patience),
-              lines.missing == Missing::previous ? ", previous" : "", ", ", lines.rounds_in_flight, " in flight, ",
-              elements, " residues", spares > 0 ? ", members change" : "");
-}
-
-GridOptions draw_layout(Random& random, int nodes) {
-  GridOptions options;
-  while (options.dimensions > 1 && 1 << options.dimensions > nodes) --options.dimensions;
-  if (nodes >= 8 && random.chance(0.3)) options.dimensions = 3;
-  if (random.chance(0.1)) options.dimensions = 1;
-  if (options.dimensions == 2 && random.chance(0.3)) {
-    options.shape = GridShape::paper;
-  } else if (options.dimensions == 2 && random.chance(0.2)) {
-    options.rows = static_cast<int>(random.between(1, nodes));
-  }
-  return options;
-}
-
-double draw_share(Random& random, double whole, double most) {
-  return random.chance(whole) ? 1 : 0.2 + (most - 0.2) * random.uniform();
-}
-
-LineOptions draw_lines(Random& random, Duration latency) {
-  const double whole = random.chance(0.4) ? 1 : random.chance(0.5) ? 0.2 : 0;
-  const double most = whole > 0 ? 1 : 0.5;  // lines that do without some of their nodes
-  LineOptions lines;
-  for (double* share : {&lines.reduce, &lines.complete, &lines.advance}) *share = draw_share(random, whole, most);
-  switch (random.below(4)) {
-    case 0: break;
-    case 1: lines.adaptive = true; break;
-    default: lines.patience = Duration(latency.count() * static_cast<std::int64_t>(random.log_uniform(1, 100)));
-  }
-  if (random.chance(0.4)) {
-    lines.update = ElasticUpdate::paper;
-    if (random.chance(0.5)) lines.missing = Missing::previous;
-    lines.rounds_in_flight = static_cast<int>(random.log_uniform(1, 4));
-  }
-  return lines;
-}
-
-Drawn draw_grid(Random& random, int ranks, Duration latency) {
-  int nodes = random.chance(0.03) ? 16 : static_cast<int>(random.between(kFewestNodes, 10));
-  if (ranks > 0) nodes = std::clamp(ranks, kFewestNodes, kMostNodes);
-  const GridOptions grid = draw_layout(random, nodes);
-  const bool changes = ranks == 0 && grid.rows == 0 && nodes > 2 && random.chance(0.3);
-  const int spares = changes ? static_cast<int>(random.between(1, 2)) : 0;
-  return {.nodes = nodes,
-          .spares = spares,
-          .grid = grid,
-          .layout = GridLayout(nodes, grid),
-          .lines = draw_lines(random, latency),
-          .alpha = Field(1) / Field(random.log_uniform(1, 10)),
-          .elements = static_cast<std::uint64_t>(nodes + spares) + random.below(4),
-          .rounds = random.log_uniform(4, 40)};
-}
 
 Machines draw_grid_machines(std::uint64_t seed) {
   Random random(seed, kGridStream + 1);
-  Machines machines = draw_machines(random, kMostNodes);
+  Machines machines = draw_machines(random, kMostGridNodes);
   // So that the events of applications are not far more than those of lines.
   machines.compute = Duration(machines.network.latency.count() * static_cast<std::int64_t>(random.log_uniform(1, 40)));
   return machines;
@@ -192,8 +121,8 @@ class GridJob {
     Site& made = sites_.emplace_back();
     made.node = std::make_unique<GridNode>(
         drawn_.lines, drawn_.alpha,
-        GridNode::Surroundings{*oracle_, counts_,
-                               [this, node](int to, const LineWord& word) { send(node, to, word); }});
+        GridNode::Surroundings{*oracle_, counts_, [this, node](int to, const LineWord& word) { send(node, to, word); },
+                               drawn_.narrow});
     made.batches = random_.chance(0.2) ? 0 : random_.below(4 * drawn_.rounds);
     if (drawn_.lines.update == ElasticUpdate::carry && random_.chance(0.1)) {
       made.idle = random_.below(6) + 1;
@@ -220,6 +149,7 @@ class GridJob {
   }
   void hear(int from, int to, const LineWord& word, std::uint64_t number) {
     link(from, to).come = number + 1;
+    if (!done_ && !site(from).gone) site(from).node->left(to, word, now());
     if (done_ || site(to).gone || number >= link(from, to).lost_from) return;
     if (site(from).gone && site(to).node->suspects(from)) return;  // the connection has ended
     if (until_heard_ && site(to).node->suspects(from)) site(to).node->suspect(from, false, now());
@@ -464,13 +394,14 @@ class GridJob {
     reach(GridReached::previous, counts_.previous);
     reach(GridReached::paper, paper ? finding_.rounds : 0);
     reach(GridReached::dropped, counts_.dropped);
+    reach(GridReached::held_back, counts_.held_back);
     reach(GridReached::dimensions, drawn_.layout.dimensions() > 2 ? finding_.rounds : 0);
   }
 
   Random random_;
   JobFinding& finding_;
   const Machines machines_;
-  Drawn drawn_;
+  DrawnGrid drawn_;
   SearchedJob searched_;
   GridViews views_;
   std::size_t num_lines_ = 0;

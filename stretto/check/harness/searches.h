@@ -188,7 +188,8 @@ inline constexpr Situation kGridReaches[] = {{"rounds forced to an end"},
                                              {"nodes without a model at first"},
                                              {"complete rounds that nobody took"},
                                              {"changes of members"},
-                                             {"nodes that entered a view when another one was there"}};
+                                             {"nodes that entered a view when another one was there"},
+                                             {"contributions that waited for a message before them"}};
 
 /// Runs the job of `seed`: the agents and rounds of the lines of a grid of 2 to 10 nodes, seldom 16, whose models are
 /// residues; slow nodes and links, nodes that stand still, are suspected or lost (check/grid/grid_node.h). GridOracle

@@ -117,6 +117,11 @@ void LineAgent::suspect(int member, bool suspected) {
   if (line_master() != before && !defect(Defect::grid_next_master_untold)) say_complete();
 }
 
+void LineAgent::reached(int member) {
+  if (member >= line_master() || applied_before_ == 0 || defect(Defect::grid_suspected_untold)) return;
+  actions_.push_back({.kind = Action::Kind::complete, .round = applied_before_, .to = member});
+}
+
 int LineAgent::line_master() const {
   for (int member = 0; member < members(); ++member) {
     if (member == own_ || !suspected_.contains(member)) return member;

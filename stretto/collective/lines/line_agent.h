@@ -57,6 +57,8 @@ class LineAgent {
   void peer_applied(int member, Round before, TimePoint now);
   /// Whether a member is believed to be gone. It is asked again when it is heard after all.
   void suspect(int member, bool suspected);
+  /// Nothing is on its way to a member any more: words to it that were left out meanwhile are said now.
+  void reached(int member);
   /// Time goes on.
   void look(TimePoint now);
   /// Latest time of the next look().

@@ -153,9 +153,11 @@ TEST(LineAgent, TellsEachLineMasterWhatItHasApplied) {
   EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0", "complete 1 to 1"))
       << "the first may live on, and wait for that";
   agent.suspect(1, true);
+  agent.reached(0);
   EXPECT_EQ(agent.line_master(), 2);
-  EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0", "complete 1 to 1"));
+  EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0", "complete 1 to 1", "complete 1 to 0"));
   agent.suspect(0, false);
+  agent.reached(0);
   EXPECT_THAT(actions_of(agent), ElementsAre("complete 1 to 0"));
 }
 

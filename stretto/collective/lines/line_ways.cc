@@ -34,11 +34,19 @@ bool LineWays::may_send(Round round, int member) {
   return true;
 }
 
-int LineWays::average(Round round) {
+const RankSet& LineWays::average(Round round) {
   Of& here = rounds_.at(round);
   here.averaged = true;
   for (const int member : here.goes.members()) ++here.out[static_cast<std::size_t>(member)];
-  return here.goes.count();
+  return here.goes;
+}
+
+std::vector<Round> LineWays::open_rounds() const {
+  std::vector<Round> out;
+  for (const auto& [round, its] : rounds_) {
+    if (!its.ended) out.push_back(round);
+  }
+  return out;
 }
 
 std::optional<Round> LineWays::sent(Round round, int member) {

@@ -19,8 +19,8 @@ class LineWays {
   void open(Round round);
   /// The contribution of a round to `member` is due. True: it goes now. False: once sent() says so, or never.
   [[nodiscard]] bool may_send(Round round, int member);
-  /// The mean of a round is due: it goes, now or later, behind each contribution that goes. Returns to how many now.
-  int average(Round round);
+  /// The mean of a round is due: it goes, now or later, behind each contribution that goes. Returns to whom now.
+  const RankSet& average(Round round);
   /// A contribution or a mean has left. Returns the round whose turn it is to send to that member.
   std::optional<Round> sent(Round round, int member);
   /// Nothing more of the round goes, but what has been said to go now.
@@ -30,6 +30,8 @@ class LineWays {
   bool waits(Round round) const;
   /// Whether something of a round is on its way, or waits.
   bool sends(Round round) const;
+  /// The rounds that have not ended.
+  std::vector<Round> open_rounds() const;
   /// Whether something is on its way to a member.
   bool is_busy(int member) const;
 

@@ -289,6 +289,7 @@ bool LineRounds::may_send(Round round, Flight& flight, int member, OpId way) {
 void LineRounds::sent(Round round, Flight& flight, int member) {
   const std::optional<Round> next = ways_.sent(round, member);
   let_go_of_model(round, flight);
+  if (!ways_.is_busy(member)) tell([member](LineAgent& agent) { agent.reached(member); });
   if (!next) return;
   Flight& goes = this->flight(*next);
   count_sent(goes, member);
@@ -340,7 +341,7 @@ void LineRounds::average(Round round, Flight& flight) {
   for (const int node : who) in_it.insert(members_[static_cast<std::size_t>(node)]);
   header(round, buffers_.mean_of(own_, 0)).fresh = in_it;
   flight.round.reduced(engine_.clock().now());
-  const int goes_to = ways_.average(round);
+  const int goes_to = ways_.average(round).count();
   engine_.trigger(id_, round, average_op_);
   const auto come = static_cast<std::uint64_t>(flight.round.come().count());
   const auto fresh = static_cast<std::uint64_t>(brought.count());

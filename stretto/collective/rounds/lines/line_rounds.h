@@ -100,8 +100,8 @@ class LineRounds final : public CollectiveBase {
   /// Has the agent hear of something, and carries out what it says.
   template <class Hears>
   void tell(Hears hears);
-  /// A suspected line master to which a message is on its way is told again when it has taken that, and is heard. Until
-  /// then words to it would pile up.
+  /// A suspected line master to which a message is on its way is told when that has left. Until then words to it would
+  /// pile up.
   bool is_told_later(int master) const REQUIRES(mutex_) {
     return master < agent_.line_master() && ways_.is_busy(master);
   }
