@@ -133,8 +133,9 @@ struct MixedNet : torch::nn::Module {
 };
 
 TEST_F(HalfReplicasTest, AlgorithmsEndWithEqualReplicasOfMixedTypes) {
-  for (const char* algorithm : {"eager-quorum", "eager-solo", "local", "diloco", "wagma:2", "wagma-quorum:2", "d-psgd",
-                                "sgp", "gossip-grad", "ad-psgd", "easgd", "easgd-async", "ps-sync", "ps-async"}) {
+  for (const char* algorithm :
+       {"eager-quorum", "eager-solo", "local", "diloco", "wagma:2", "wagma-quorum:2", "d-psgd", "sgp", "gossip-grad",
+        "ad-psgd", "easgd", "easgd-async", "easgd-grid", "ps-sync", "ps-async"}) {
     const auto reports = run(3, [&](RankContext& rank) {
       const auto net = std::make_shared<MixedNet>();
       net->norm->weight.data()[0] = static_cast<float>(rank.rank());  // that of rank 0 counts

@@ -187,7 +187,8 @@ TEST_F(PassTest, EveryPolicyOfPhases) {
 
 /// Whether a phase was the last follows from steps: a rank that goes on may have brought no batch.
 TEST_F(PassTest, RanksMeetWhereOneHasDroppedAPhase) {
-  for (const char* algorithm : {"ad-psgd", "easgd-async", "ps-sync", "ps-async", "ssp:1", "k-sync:3", "eager-solo"}) {
+  for (const char* algorithm :
+       {"ad-psgd", "easgd-async", "easgd-grid", "ps-sync", "ps-async", "ssp:1", "k-sync:3", "eager-solo"}) {
     float sum = 0;
     drop_some({.algorithm = algorithm, .full_every = 4 * kRanks}, &sum);
     const std::vector<End> ends = run({.algorithm = algorithm, .full_every = 4 * kRanks},

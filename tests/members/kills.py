@@ -20,7 +20,8 @@ import time
 
 ALGORITHMS = ["sync", "eager-quorum", "eager-solo", "eager-majority", "eager-deadline:1,1ms"]
 ALGORITHMS += ["local", "diloco", "diloco:quorum", "local:quorum", "local:solo"]
-ALGORITHMS += ["wagma", "wagma-quorum", "d-psgd", "sgp", "osgp", "gossip-grad", "ad-psgd", "easgd", "easgd-async"]
+ALGORITHMS += ["wagma", "wagma-quorum", "d-psgd", "sgp", "osgp", "gossip-grad", "ad-psgd", "easgd", "easgd-async",
+              "easgd-grid"]
 WATCHDOG = 120  # seconds, where a job takes about three
 
 

@@ -86,7 +86,7 @@ class Grid final : public Recipe {
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
-    if (!drained_at_) drained_at_ = rounds();
+    end_steps();
     Result<int> taken = 0;
     if (!ended_) {
       taken = beside_lines(driver, deadline, [&](TimePoint by) { return average_.finish(driver, by); });
@@ -99,7 +99,7 @@ class Grid final : public Recipe {
 
   Result<bool> drain(Driver& driver) override {
     if (const auto why = failure()) return *why;
-    if (!drained_at_) drained_at_ = rounds();
+    end_steps();
     if (!ended_) {
       exchange(false);
       auto over = average_.drain(driver);
@@ -136,11 +136,16 @@ class Grid final : public Recipe {
     if (average_.steps() >= context_.options.local_steps) average_.hand_over();
   }
 
-  /// Moves towards what the lines have brought, and shows them the model. Not any more where this rank has no batches
-  /// left and has taken an average of all: that may be the model at the end, though lines go on.
+  /// This rank has no batches left. The next average of all that it takes may be the model at the end, or the last one
+  /// where it has made no step since: it moves no more then, though lines go on.
+  void end_steps() {
+    if (!stays_from_) stays_from_ = rounds() + (average_.steps() != 0 ? 1 : 0);
+  }
+
+  /// Moves towards what the lines have brought, and shows them the model.
   void exchange(bool moved) {
     if (grid_ == nullptr) return;
-    const bool stays = drained_at_ && rounds() > *drained_at_;
+    const bool stays = stays_from_ && rounds() >= *stays_from_;
     model_.look();
     const int taken = grid_->take([&](const GridSlice& slice) {
       if (!stays) model_.move(slice, choices_.grid.line.update, choices_.alpha);
@@ -171,8 +176,8 @@ class Grid final : public Recipe {
   std::uint64_t samples_ = 0;            // of the step under way
   std::uint64_t steps_ = 0;
   Duration waited_{0};
-  std::optional<Round> drained_at_;  // rounds of all ranks that were over when this one had no more batches
-  bool ended_ = false;               // the last one is
+  std::optional<Round> stays_from_;  // so many rounds of all on; end_steps()
+  bool ended_ = false;               // the last round of all ranks is over
 };
 
 /// Where all ranks meet at the end alone: `momentum` says whether lines average it before.

@@ -133,9 +133,10 @@ TEST(ElasticGrid, MomentumTravelsAndMovesWithTheModelWhereItIsAskedFor) {
 }
 
 TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     TrainOptions options{.algorithm = "easgd-grid", .ranks = 16, .steps = 10, .pace = 10ms};
     options.seed = seed;
+    if (seed > 20) options.sync_every = 5;  // some have no step of their own behind the last average
     options.simulated = true;
     options.network = "latency=600us,bandwidth=10GB/s,jitter=400us";
     options.imbalance = "random:ranks=1,delay=5ms+lognormal:mean=300us,cv=1";

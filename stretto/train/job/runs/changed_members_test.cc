@@ -161,7 +161,9 @@ INSTANTIATE_TEST_SUITE_P(All, EachAlgorithm,
                                                                     {"gossip-grad", 0},
                                                                     {"ad-psgd", 0},
                                                                     {"easgd", 0},
-                                                                    {"easgd-async", 0}}));
+                                                                    {"easgd-async", 0},
+                                                                    {"easgd-grid", 0},
+                                                                    {"easgd-grid", 1}}));
 
 struct CutOffCase {
   const char* algorithm;
