@@ -255,7 +255,7 @@ std::byte* Engine::keep(Arriving& arriving, int peer, const Envelope& envelope, 
   }
   const InboxLimits& limits = inbox_.limits();
   Error error{Errc::bad_input,
-              text("rank ", peer, " is too far ahead: more than ", limits.messages, " messages or ", limits.bytes,
+              text(name_of(peer), " is too far ahead: more than ", limits.messages, " messages or ", limits.bytes,
                    " bytes of it wait for rounds that this rank has not begun"),
               peer};
   if (envelope.collective < collectives_.size()) {
@@ -276,7 +276,7 @@ void Engine::tell_of_flood() {
 void Engine::broken(const Collective& collective, const Envelope& envelope, int peer, const std::string& what) const {
   collective.client->broken(
       {Errc::bad_input,
-       text("rank ", peer, " has sent a message of round ", envelope.round, " on channel ", envelope.channel,
+       text(name_of(peer), " has sent a message of round ", envelope.round, " on channel ", envelope.channel,
             " that does not fit: ", what,
             ". Every rank must make the same collectives in the same order, of schedules that validate() "
             "(schedule/validate.h) finds to belong together"),
@@ -410,8 +410,12 @@ void Engine::lost(int peer, const Error& reason) {
   depart({peer, false, reason});
 }
 
+std::string Engine::name_of(int rank) const {
+  return names_.empty() ? text("rank ", rank) : names_[static_cast<std::size_t>(rank)];
+}
+
 void Engine::left(int peer) {
-  depart({peer, true, {Errc::lost_peer, text("rank ", peer, " has left"), peer}});
+  depart({peer, true, {Errc::lost_peer, text(name_of(peer), " has left"), peer}});
 }
 
 void Engine::depart(Departure departure) {

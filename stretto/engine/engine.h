@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -121,6 +123,12 @@ class Engine final : private MessageSink {
   void remove(CollectiveId id);
   /// Says which thread beside the application's steps the engine from now on; null: none.
   void set_stepper(EngineStepper* stepper) { stepper_ = stepper; }
+
+  /// Has texts for people name ranks by these, in order, where their numbers mean little: "member 5". Requires: nothing
+  /// steps it yet.
+  void name_ranks(std::vector<std::string> names) { names_ = std::move(names); }
+  /// "rank 3", or as name_ranks() says. Any thread.
+  std::string name_of(int rank) const;
 
   /// Starts an instance of `schedule` for `round`. `note` travels in all its envelopes.
   /// Requires: not open. The schedule must outlive the collective, or forget().
@@ -247,6 +255,7 @@ class Engine final : private MessageSink {
 
   Transport& transport_;
   const Clock& clock_;
+  std::vector<std::string> names_;    // of ranks; empty: their numbers
   EngineStepper* stepper_ = nullptr;  // the application thread's, as pauses_
   int pauses_ = 0;
   // The store of `frozen` by the thread that steps, or by freeze() where none does, is released to freeze() and

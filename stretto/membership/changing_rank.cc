@@ -405,6 +405,7 @@ void ChangingRank::enter() {
       changed_.wait_for(lock, kLookEvery);  // else this one would try again at once, for as long as the others do not
       continue;
     }
+    part->context().world().engine().name_ranks(view->names());
     (void)part->context().world().driver();  // before anybody can want it stopped
     const std::lock_guard lock(mutex_);
     const auto next = member_.next();

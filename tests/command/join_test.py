@@ -362,7 +362,7 @@ class BadInput(ProgramTest):
             job.wait_for_members(0)
             result = job.stretto("join", "--", LOOP, "eager-quorum", LONG)
             self.assertEqual(result.returncode, 1, result.stderr)
-            self.assertRegex(result.stderr, "differs from rank 0 in its options")
+            self.assertRegex(result.stderr, "member 1 differs from member 0 in its options")
             job.wait_for_members(0)
             result = job.stretto("join", "--", LOOP, "sync", "777")
             self.assertEqual(result.returncode, 1, result.stderr)

@@ -105,12 +105,12 @@ class Members(ProgramTest):
     def test_one_that_does_not_fit_is_refused_and_the_others_go_on(self):
         members, said = self.train("1:3", "eager-quorum", "1:40", "3=2", restarts=2)
         self.assertEqual(set(members), {0, 2, 4})
-        self.assertRegex(said, r"rank \d differs from rank \d in its options: .* max-lag=2 .* max-lag=4")
+        self.assertRegex(said, r"member 3 differs from member \d in its options: .* max-lag=2 .* max-lag=4")
 
     def test_one_of_the_first_that_does_not_fit(self):
         members, said = self.train("1:3", "eager-quorum", "2=2")
         self.assertEqual(members, {0: 0, 1: 0})
-        self.assertIn("rank 2 differs from rank 0 in its options", said)
+        self.assertIn("member 2 differs from member 0 in its options", said)
 
     def test_too_few_are_left(self):
         result = run("2:3", LOOP, "sync", BATCHES, "1:20", "2:40")

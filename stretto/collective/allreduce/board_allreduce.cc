@@ -231,7 +231,7 @@ std::string BoardAllreduce::who_is_missing(Driver& driver, Duration timeout) {
 std::string BoardAllreduce::missing(Driver& driver, Duration timeout) {
   std::vector<std::string> missing;
   for (int seat = 0; seat < seating_.seats(); ++seat) {
-    if (!has_come(seat)) missing.push_back(text("rank ", seating_.rank_at(seat)));
+    if (!has_come(seat)) missing.push_back(engine_.name_of(seating_.rank_at(seat)));
   }
   if (between_ != nullptr) std::ranges::move(missing_elsewhere(driver, timeout), std::back_inserter(missing));
   if (missing.empty()) return "all ranks have come";
@@ -259,11 +259,11 @@ std::vector<std::string> BoardAllreduce::missing_elsewhere(Driver& driver, Durat
     const auto& come = answers[i];
     const auto& ranks = seating_.at(seating_.board_of(leaders[i]));
     if (!come || come->size() != ranks.size()) {
-      missing.push_back(text("rank ", leaders[i], " (silent)"));
+      missing.push_back(text(engine_.name_of(leaders[i]), " (silent)"));
       continue;
     }
     for (std::size_t seat = 0; seat < ranks.size(); ++seat) {
-      if ((*come)[seat] == std::byte{0}) missing.push_back(text("rank ", ranks[seat]));
+      if ((*come)[seat] == std::byte{0}) missing.push_back(engine_.name_of(ranks[seat]));
     }
   }
   return missing;

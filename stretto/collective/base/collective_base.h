@@ -23,7 +23,7 @@ class CollectiveBase : protected RoundOwner {
   /// Registers an heir whose rounds run on schedules. Last of all in its constructor; its destructor removes id_.
   void enroll(const std::string& description) { enroll(engine_.add(static_cast<RoundOwner&>(*this), description)); }
   /// The error for a round that still needs a rank that has left in order.
-  static Error has_left(int peer) { return {Errc::lost_peer, text("rank ", peer, " has left"), peer}; }
+  Error has_left(int peer) const { return {Errc::lost_peer, text(engine_.name_of(peer), " has left"), peer}; }
   /// The error of a call that waits for others once the engine is frozen (Engine::freeze()).
   Error members_changed() const { return {Errc::members_changed, text(name_, ": the members of the job change"), -1}; }
   /// enroll() of an heir without schedules.

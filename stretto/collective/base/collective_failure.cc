@@ -108,8 +108,9 @@ void CollectiveFailure::fail(Error error, bool tell_others) {
   if (failed_.load(std::memory_order_relaxed)) return;
   if (tell_others) {
     const bool stops = error.code == Errc::aborted && error.rank == engine_.rank();
-    const std::string words = (stops ? text("rank ", error.rank, " stopped the job: ", error.message) : error.message)
-                                  .substr(0, kMaxHeadBytes);
+    const std::string words =
+        (stops ? text(engine_.name_of(error.rank), " stopped the job: ", error.message) : error.message)
+            .substr(0, kMaxHeadBytes);
     tell(note_of(error), std::as_bytes(std::span(words)));
   }
   MutexLock lock(mutex_);

@@ -118,10 +118,10 @@ std::string ScheduledCollective::silent_peers(TimePoint since) const {
       if (!made_.contains(peer)) peers.insert(peer);
     }
   } else {
-    return "rank 0 has not heard from every rank yet";
+    return text(engine_.name_of(0), " has not heard from every rank yet");
   }
   std::string list;
-  for (const int peer : peers) list += text(list.empty() ? "nothing has come from rank " : ", ", peer);
+  for (const int peer : peers) list += text(list.empty() ? "nothing has come from " : ", ", engine_.name_of(peer));
   return list.empty() ? "its neighbours wait, too" : list;
 }
 

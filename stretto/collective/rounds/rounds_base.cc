@@ -55,7 +55,7 @@ std::string RoundsBase::who_is_missing(Driver& driver, Duration timeout, Round o
     const bool answered = answer && answer->size() == sizeof state;
     if (answered) std::memcpy(&state, answer->data(), sizeof state);
     if (answered && (state.drained || state.waiting || state.complete > open)) continue;
-    missing += text(missing.empty() ? "" : ", ", "rank ", peer);
+    missing += text(missing.empty() ? "" : ", ", engine_.name_of(peer));
     if (!answered) {
       missing += text(" (silent, last seen ", std::lround(seconds(silent[static_cast<std::size_t>(peer)])), " s ago)");
     } else {

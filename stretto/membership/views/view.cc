@@ -97,6 +97,12 @@ std::optional<std::size_t> View::place_of(MemberNumber number) const {
   return static_cast<std::size_t>(found - members.begin());
 }
 
+std::vector<std::string> View::names() const {
+  std::vector<std::string> names;
+  for (const PlacedMember& member : members) names.push_back(text("member ", member.number));
+  return names;
+}
+
 bool View::has_departed(MemberNumber number) const {
   return std::ranges::binary_search(departed, number);
 }

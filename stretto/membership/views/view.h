@@ -43,6 +43,8 @@ struct View {
   /// The place of a member, or nothing.
   std::optional<std::size_t> place_of(MemberNumber number) const;
   bool has(MemberNumber number) const { return place_of(number).has_value(); }
+  /// By place, for a person: "member 5".
+  std::vector<std::string> names() const;
   /// Whether the member has been let go.
   bool has_departed(MemberNumber number) const;
   /// Whether a process of this number may become a member: no process has been one by it.

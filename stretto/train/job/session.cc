@@ -142,8 +142,9 @@ void Session::compare_fingerprints() {
       // The others go on without a rank that does not fit: where members change it alone says so.
       if (!is_other(all[rank]) || (account_ != nullptr && std::cmp_not_equal(rank, this->rank()))) continue;
       const auto [theirs, of_right] = first_difference(texts[rank], texts[right]);
-      differs = text("rank ", rank, " differs from rank ", right, " in its ", fingerprints_[i].what, ": on rank ", rank,
-                     " it is '", theirs, "', on rank ", right, " '", of_right, "'");
+      const std::string one = name_of(static_cast<int>(rank)), other = name_of(static_cast<int>(right));
+      differs = text(one, " differs from ", other, " in its ", fingerprints_[i].what, ": on ", one, " it is '", theirs,
+                     "', on ", other, " '", of_right, "'");
     }
   }
   if (!differs.empty()) throw UsageError(differs);
@@ -215,7 +216,7 @@ void Session::end_backward(const std::string& where) {
   require_no_failure("end_backward");
   const auto non_finite = recipe_->end_backward();
   if (!non_finite) return;
-  const std::string reason = text("the gradient of ", *non_finite, " is not finite on rank ", rank(), ", ", where,
+  const std::string reason = text("the gradient of ", *non_finite, " is not finite on ", name_of(rank()), ", ", where,
                                   "; a smaller learning rate may help");
   abort(reason);
   throw Failure({Errc::aborted, reason, rank()});

@@ -285,6 +285,8 @@ class Session final : private BatchSource {
     }
   }
   void fail();
+  /// Of a rank of this world, for a person.
+  std::string name_of(int rank) const { return world().engine().name_of(rank); }
   void look();
   /// A call of the application's, in which the rank may wait for others: it says so to them after a second.
   class InCall {

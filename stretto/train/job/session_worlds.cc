@@ -181,7 +181,7 @@ std::string Session::state_to_give() {
 void Session::take_state(int from, std::string state) {
   const bool is_given = state.back() == kGiven;
   state.pop_back();
-  if (!is_given) throw UsageError(text("rank ", from, " cannot give what its loop has beside the model: ", state));
+  if (!is_given) throw UsageError(text(name_of(from), " cannot give what its loop has beside the model: ", state));
   listener_.take_state(state);
 }
 

@@ -222,14 +222,16 @@ void OwnLoop::compare(bool last) {
   }
   if (*identical_ || options_.allow_different) return;
   hold_until_all_know(*this);
+  const Engine& engine = session_.world().engine();
   std::string differ;
   for (const auto& [rank, in_parameters] : found.differ) {
-    differ += text(differ.empty() ? "rank " : ", ", rank, in_parameters ? "" : " (the optimizer's state)");
+    differ += text(differ.empty() ? "" : ", ", engine.name_of(rank), in_parameters ? "" : " (the optimizer's state)");
   }
-  throw Failure({Errc::diverged,
-                 text("replicas differ from that of rank 0: ", differ, session_.why_parted().empty() ? "" : "; ",
-                      session_.why_parted(), "; step() alone may move the weights, not that of the wrapped optimizer"),
-                 found.differ[0].rank});
+  throw Failure(
+      {Errc::diverged,
+       text("replicas differ from that of ", engine.name_of(0), ": ", differ, session_.why_parted().empty() ? "" : "; ",
+            session_.why_parted(), "; step() alone may move the weights, not that of the wrapped optimizer"),
+       found.differ[0].rank});
 }
 
 void OwnLoop::gather_words() {

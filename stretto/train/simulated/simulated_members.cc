@@ -177,6 +177,7 @@ void SimulatedMembers::Process::enter() {
     if (is_over()) continue;
     if (part_ != nullptr) old_.push_back(std::move(part_));
     part_ = std::move(part);
+    part_->world.engine().name_ranks(view.names());
     place_.drive_engine(&part_->world.engine(), job_.options_.progress_by);
     member_.enter();
     changing_ = false;

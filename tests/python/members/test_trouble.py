@@ -102,8 +102,9 @@ if number == 5: options = {'algorithm': 'eager-solo'}
 if number == 6: options = {'max_lag': 7}"""
     result = train(tmp_path, "1:8", before=differs, registered=registered, step="time.sleep(0.05)")
     assert finished(result) == [0, 7]
-    # By the ranks of the present world, which are fewer with each that has ended.
-    told = re.findall(r"UsageError: rank \d differs from rank 0 in its ([a-z ]+): ", result.stderr)
+    named = re.findall(r"UsageError: member (\d) differs from member [07] in its ([a-z ]+): ", result.stderr)
+    assert sorted(number for number, _ in named) == list("123456"), result.stderr
+    told = [what for _, what in named]
     assert sorted(told) == ["model", "optimizer", *["options"] * 2, *["registered states"] * 2], result.stderr
 
 
