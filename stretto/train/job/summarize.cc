@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "stretto/collective/protocol/policy.h"
@@ -77,11 +78,13 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   double waited = 0, computed = 0, compute_share = 0, units = 0;
   std::vector<double> middles;
   std::vector<RankOrdering> orderings;
+  std::set<std::size_t> reported;
   s.replicas_identical = true;
   for (const RankReport& report : reports) {
     s.wall_seconds = std::max(s.wall_seconds, report.seconds);
     s.replicas_identical = s.replicas_identical && report.identical;
     s.deposits.made += report.made;
+    reported.insert(static_cast<std::size_t>(report.rank));
     s.lost_records += report.lost_records;
     if (s.why_lost.empty()) s.why_lost = report.why_lost;
     waited += report.waited;
@@ -125,6 +128,11 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
   s.hosts = rounds.hosts;
   s.ledger = rounds.ledger;
   s.members = rounds.members;
+  if (s.members) {  // of members that are gone what is applied is known
+    for (std::size_t number = 0; number < s.members->batches.size(); ++number) {
+      if (!reported.contains(number)) s.deposits.made += s.members->batches[number];
+    }
+  }
   s.curve = curve_of(plan, reports);
   if (const auto& score = reports[0].test) {
     s.loss = score->loss;

@@ -192,6 +192,13 @@ TEST_F(SummarizeTest, PutsTheRanksTogether) {
   EXPECT_DOUBLE_EQ(s.sync_ideal_seconds, 20 * 0.010 / 2);
 }
 
+TEST_F(SummarizeTest, CountsWhatMembersHaveMadeThatAreGone) {
+  reports[0].totals->members = MembersFigures{.worlds = {}, .batches = {6, 7, 5, 2}};
+  const RunSummary s = summarize(plan, reports, nullptr);
+  EXPECT_EQ(s.deposits.made, 27u) << "members 2 and 3 have reported nothing";
+  EXPECT_EQ(s.messages_per_step, 2.5) << "of those that say what they have sent";
+}
+
 TEST_F(SummarizeTest, OneDifferingReplicaIsEnough) {
   reports[1].identical = false;
   EXPECT_FALSE(summarize(plan, reports, nullptr).replicas_identical);
