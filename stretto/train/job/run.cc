@@ -434,6 +434,13 @@ std::optional<RunSummary> Run::run() {
   files_->merge_traces();  // of a run that failed, too: where it did can be seen there
   if (hooks_.start_members && !job.reached_end) return std::nullopt;
   const std::vector<RankReport> reports = reports_of(job);
+  if (reports.empty() && plan_.options.simulated) {
+    const std::uint64_t batches = page_->batches();
+    throw Failure({Errc::lost_peer,
+                   text("no member is left after ", batches, " of ", plan_.total_batches, " batches",
+                        batches == 0 ? ": none lives long enough to begin" : ""),
+                   -1});
+  }
   if (reports.empty()) return std::nullopt;
   RunSummary summary = summarize(plan_, reports, resume_ ? &*resume_ : nullptr);
   summary.files_elsewhere = files_->elsewhere();

@@ -117,6 +117,25 @@ TEST_F(SimulatedMembersRun, GiveUpWithFewerThanTheLeastWhereNobodyComes) {
   expect_whole(run(two), "where others come");
 }
 
+TEST_F(SimulatedMembersRun, FailWhereNobodyIsLeft) {
+  const auto failure_of = [](const std::string& churn) -> std::string {
+    try {
+      run(options("sync", churn));
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.error().code, Errc::lost_peer);
+      return failure.what();
+    }
+    return "nothing";
+  };
+  const auto all_at = [](const std::string& when) {
+    std::string churn;
+    for (int place = 0; place < 5; ++place) churn += text("loss=", place, '@', when, ',');
+    return churn + "back=never";
+  };
+  EXPECT_EQ(failure_of(all_at("100us")), "no member is left after 0 of 400 batches: none lives long enough to begin");
+  EXPECT_THAT(failure_of(all_at("30ms")), testing::MatchesRegex("no member is left after [1-9][0-9]* of 400 batches"));
+}
+
 TEST_F(SimulatedMembersRun, RefuseWhatDoesNotFit) {
   TrainOptions fixed = options("sync", "life=1s");
   fixed.least = 0;
