@@ -20,7 +20,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
 /// The totals of a ledger that is complete, after so many rounds, without members. `hosts`: of each rank, by its name.
 RoundTotals totals_of(const Ledger& ledger, Round rounds, std::vector<std::string> hosts);
 
-/// What a rank has counted in its lines of a grid, by dimension. Null: there are none.
+/// The counts of a rank in its lines of a grid, by dimension. Null: it has none.
 std::vector<GridCounts> line_counts(const GridAllreduce* grid);
 
 }  // namespace stretto
