@@ -119,7 +119,10 @@ class Grid final : public Recipe {
     RecipeMemory memory = memory_of(*average_.collective());
     if (grid_ == nullptr) return memory;
     memory.bytes += grid_->memory_bytes();
-    memory.parts += text(", ", choices_.grid.grid.dimensions + 2, " models, and 3 results of each dimension");
+    const LineOptions& line = choices_.grid.line;
+    memory.parts +=
+        text(", ", choices_.grid.grid.dimensions * line.rounds_in_flight + 2, " models, and ",
+             line.update == ElasticUpdate::paper ? 6 * line.rounds_in_flight : 3, " results of each dimension");
     return memory;
   }
   std::string warning() const override { return grid_warning(context_.options, context_.engine.size()); }
