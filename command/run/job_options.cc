@@ -52,6 +52,13 @@ void describe_members(CommandLine& line, ProgramRanks& job) {
       "a file that the line names; none where STRETTO_TOKEN says the secret.",
       into(job.secret_file));
   line.option(
+      "--register", "FILE",
+      "With --listen: who is in the job is kept in FILE, or in etcd where that is etcd://HOST:PORT[,HOST:PORT…]/NAME. "
+      "Where this command is killed, and started again in the same way, the job goes on, with the members that were "
+      "started elsewhere; these wait for it as long as --patience says. "
+      "Default: they end with this command.",
+      into(job.log));
+  line.option(
       "--patience", "TIME",
       "With MIN:MAX: so long fewer than MIN wait for others, before the job is given up. Default 0s; 5m where "
       "others may come by --restarts or --listen.",
@@ -73,7 +80,7 @@ void describe_members(CommandLine& line, ProgramRanks& job) {
 
 bool has_member_options(const ProgramRanks& job) {
   return job.restarts > 0 || job.here || job.listen || job.patience || job.evict > Duration::zero() || job.no_return ||
-         !job.secret_file.empty();
+         !job.secret_file.empty() || !job.log.empty();
 }
 
 void check_member_options(const ProgramRanks& job) {
@@ -90,6 +97,10 @@ void check_member_options(const ProgramRanks& job) {
   require_range(job.no_return, "--no-return");
   if (!job.secret_file.empty() && !job.listen) {
     throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
+  }
+  if (!job.log.empty() && (!job.listen || job.listen->port == 0)) {
+    throw UsageError(
+        fmt::format("--register {} without a port: expected --listen PORT, where members come back to", job.log));
   }
   if (!job.listen && job.here.value_or(job.ranks) < job.least) {
     throw UsageError(fmt::format("--here {} of at least {} ranks, and nobody else comes: expected more, or --listen",

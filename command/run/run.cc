@@ -39,13 +39,6 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
         job.liveness = parse_duration(option, text, "5s");
         if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "5s");
       });
-  line.option(
-      "--register", "FILE",
-      "With --listen: who is in the job is kept in FILE, or in etcd where that is etcd://HOST:PORT[,HOST:PORT…]/NAME. "
-      "Where this command is killed, and started again in the same way, the job goes on, with the members that were "
-      "started elsewhere; these wait for it as long as --patience says. "
-      "Default: they end with this command.",
-      into(job.log));
   describe_restarts(line, job);
   describe_grace(line, job);
   describe_tag(line, job);
@@ -92,10 +85,6 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
         job.least, job.ranks, place->ranks, place->starter));
   }
   check_member_options(job);
-  if (!job.log.empty() && (!job.listen || job.listen->port == 0)) {
-    throw UsageError(
-        fmt::format("--register {} without a port: expected --listen PORT, where members come back to", job.log));
-  }
   return run_program_ranks(job, kName).status;
 }
 

@@ -31,7 +31,15 @@ Token token_of(const ProgramRanks& job) {
   return new_token();
 }
 
+std::string name_of(const ProgramRanks& job) {
+  return one_line(fmt::format("{}", fmt::join(job.program, " ")));
+}
+
 }  // namespace
+
+bool StartedMaster::has_begun(const ProgramRanks& job) {
+  return !job.log.empty() && JobMaster::left_in(job.log, name_of(job)).view.epoch > 0;
+}
 
 StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.log.empty()) {
   const bool others_come = job.restarts > 0 || job.listen;  // then too few are waited for
@@ -55,7 +63,7 @@ StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.
       .liveness = job.listen ? job.liveness : Duration(0),
       .reads_reports = job.reads_reports,
       .log = job.log,
-      .job = one_line(fmt::format("{}", fmt::join(job.program, " ")))});
+      .job = name_of(job)});
   if (!job.listen) return;
   std::string where;
   if (!made_up) {

@@ -22,6 +22,9 @@ class StartedMaster {
   StartedMaster& operator=(const StartedMaster&) = delete;
 
   JobMaster& master() { return *master_; }
+  /// Whether the register of a job says that it has begun, under a master before this one. Throws Failure as
+  /// JobMaster, where that has a register.
+  static bool has_begun(const ProgramRanks& job);
   /// How others come, for a person; empty: nobody does.
   const std::string& how_to_come() const { return how_to_come_; }
 

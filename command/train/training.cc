@@ -14,6 +14,7 @@
 #include "command/machine/machine.h"
 #include "command/machine/programs.h"
 #include "command/run/program_ranks.h"
+#include "command/run/started_master.h"
 #include "command/train/report.h"
 #include "command/train/run_set.h"
 #include "command/train/torch_workload.h"
@@ -92,12 +93,16 @@ int code_of_members(const EndOfPrograms& end) {
   return end.status > 128 || end.first_lost > 128 ? static_cast<int>(kLostRank) : end.status;
 }
 
-/// The ranks of the run, each of which is this command again. `code`: is told the exit code where they do not reach the
-/// end.
-JobResult run_members(const TrainCommand& command, int& code) {
+/// The ranks of the run, each of which is this command again.
+ProgramRanks members_of(const TrainCommand& command) {
   ProgramRanks job = command.members;
   job.program = own_program();
   job.reads_reports = true;
+  return job;
+}
+
+/// `code`: is told the exit code where they do not reach the end.
+JobResult run_members(const ProgramRanks& job, int& code) {
   EndOfPrograms end = run_program_ranks(job, "stretto train");
   code = code_of_members(end);
   JobResult result{.reports = std::move(end.reports), .reached_end = end.reached_end};
@@ -128,7 +133,11 @@ int run_train(const TrainCommand& command) {
     std::set<std::string> told;
     RunHooks hooks = watched(group.label, told);
     int code = kSuccess;
-    if (command.starts_members()) hooks.start_members = [&] { return run_members(command, code); };
+    const ProgramRanks job = members_of(command);
+    if (command.starts_members()) {
+      hooks.goes_on = StartedMaster::has_begun(job);
+      hooks.start_members = [&] { return run_members(job, code); };
+    }
     std::optional<RunSummary> summary = run_training(command.options, *task, hooks);
     if (!summary) return code;  // another rank of the job has it, or nobody
     group.runs.push_back(std::move(*summary));

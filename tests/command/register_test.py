@@ -14,7 +14,9 @@ from etcd import Etcd, free_port
 from join_test import ADDRESS
 from members_test import LOOP, WATCHDOG, Traces, loops, num_threads, ranks_of
 from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
-from train_members_test import members_of
+from train_members_test import QUICK, members_of
+
+import kills  # isort: skip
 
 BATCHES = 6000  # more than three ranks compute while a test looks at them
 
@@ -22,19 +24,21 @@ BATCHES = 6000  # more than three ranks compute while a test looks at them
 class KeptJob:
     """A job whose master may be killed and started again."""
 
-    def __init__(self, folder, *program, options=(), wrapper=(), register=None):
+    def __init__(self, folder, *program, options=(), wrapper=(), register=None, command=("run",)):
         self.register = register or pathlib.Path(folder, "register")
         self.port = free_port()
         self.traces = Traces()
-        self.command = [*wrapper, STRETTO, "run", "--ranks", "1:4", "--here", "0", "--listen", f"127.0.0.1:{self.port}",
-                        "--token-file", f"{folder}/secret", "--register", self.register, *options, "--", *program]
+        self.command = [*wrapper, STRETTO, *command, "--ranks", "1:4", "--here", "0", "--listen", f"127.0.0.1:{self.port}",
+                        "--token-file", f"{folder}/secret", "--register", self.register, *options]
+        self.command += ["--", *program] if program else []
         self.folder, self.masters = pathlib.Path(folder), []
         self.start()
 
     def start(self):
         said = self.folder / f"said-{len(self.masters)}"
         with said.open("w", encoding="utf-8") as errors:
-            self.masters.append((subprocess.Popen(list(map(str, self.command)), stderr=errors, env=self.traces.environment), said))
+            self.masters.append((subprocess.Popen(list(map(str, self.command)), stdout=subprocess.DEVNULL, stderr=errors,
+                                                  env=self.traces.environment), said))
         wait_until(lambda: ADDRESS.search(self.said()) or self.master.poll() is not None)
 
     @property
@@ -102,6 +106,31 @@ class Masters(ProgramTest):
                 job.start()
                 wait_until(lambda: len(job.members()) == 1)
                 self.assert_each_batch_counts_once(job, join, said + job.said())
+
+    def test_a_run_goes_on_in_its_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out, steps = pathlib.Path(folder, "run"), 300
+            train = ["train", "vowels", *QUICK, "--algorithm", "eager-quorum", "--steps", str(steps), "--out", out]
+            with KeptJob(folder, command=train) as job:
+                join, said = job.start_join("--here", "2"), ""
+                for _ in range(2):
+                    before = len(kills.records_of(out, 0))
+                    wait_until(lambda: len(kills.records_of(out, 0)) > before + 20 or job.master.poll() is not None)
+                    said += job.said()
+                    job.kill()
+                    job.start()
+                self.assertEqual(job.master.wait(WATCHDOG), 0, said + job.said())
+                errors = join.communicate(timeout=WATCHDOG)[1]
+                self.assertEqual(join.returncode, 0, errors)
+                self.assertEqual(kills.faults_in(out, 4 * steps, []), [])
+                summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+                self.assertEqual(sum(summary["members"]["batches"]), 4 * steps)
+                records = sum(len(kills.records_of(out, number)) for number in range(2))
+                self.assertEqual(records, 4 * steps)
+                job.start()  # the job has ended, and its folder stays
+                self.assertEqual(job.master.wait(WATCHDOG), 0, job.said())
+                self.assertIn("has ended\n", job.said())
+                self.assertEqual(json.loads((out / "summary.json").read_text(encoding="utf-8")), summary)
 
     def test_it_is_killed_at_any_moment(self):
         with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "eager-quorum", BATCHES, "account") as job:
@@ -181,6 +210,7 @@ class BadInput(ProgramTest):
             (("--ranks", "1:2", "--listen", "0", "--register", "x"), "--register x without a port"),
         ):
             self.assert_rejected(stretto("run", *options, "--", "true"), said)
+            self.assert_rejected(stretto("train", "vowels", *options), said)
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "sync", "1000000") as job:

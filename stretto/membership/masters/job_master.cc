@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "stretto/base/function_ref.h"
 #include "stretto/membership/etcd/etcd_register.h"
 #include "stretto/membership/hosts/interfaces.h"
 #include "stretto/membership/hosts/members/master_server.h"
@@ -33,6 +34,15 @@ asio::ip::address address_to_listen_at(const std::string& host) {
   std::string there;
   for (const auto& one : own ? *own : std::vector<asio::ip::address>()) there += one.to_string() + ", ";
   throw UsageError(text("'", host, "' is no address: expected one of this host's, which are ", there, "127.0.0.1"));
+}
+
+/// `tell` is told what a file has lost.
+std::unique_ptr<Register> kept_register(const std::string& log, const std::string& job,
+                                        FunctionRef<void(const std::string&)> tell) {
+  if (EtcdAddress::is_meant_by(log)) return EtcdRegister::open(EtcdAddress::parse(log).or_throw(), job).or_throw();
+  auto file = LogRegister::open(log, job).or_throw();
+  if (!file->damage().empty()) tell(file->damage());
+  return file;
 }
 
 }  // namespace
@@ -69,15 +79,9 @@ class JobMaster::Impl {
                  .not_come = [this](MemberNumber number) { wish({.kill = number, .fate = Fate::not_come}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
-  /// Says what its file has lost.
   std::unique_ptr<Register> register_of(const Options& options) {
     if (options.log.empty()) return std::make_unique<MemoryRegister>(options.position);
-    if (EtcdAddress::is_meant_by(options.log)) {
-      return EtcdRegister::open(EtcdAddress::parse(options.log).or_throw(), options.job).or_throw();
-    }
-    auto log = LogRegister::open(options.log, options.job).or_throw();
-    if (!log->damage().empty()) wish({.tell = log->damage()});
-    return log;
+    return kept_register(options.log, options.job, [this](const std::string& damage) { wish({.tell = damage}); });
   }
   JobAddress address() const { return {.host = address_.to_string(), .port = door_.endpoint().port()}; }
   MasterServer& server() { return server_; }
@@ -126,6 +130,10 @@ class JobMaster::Impl {
   const std::unique_ptr<Register> views_;
   MasterServer server_;  // uses what is above
 };
+
+Registered JobMaster::left_in(const std::string& log, const std::string& job) {
+  return kept_register(log, job, [](const std::string&) {})->read().or_throw();
+}
 
 JobMaster::JobMaster(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
 

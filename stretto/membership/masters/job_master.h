@@ -50,6 +50,10 @@ class JobMaster final : public JobOfMembers {
   JobMaster(const JobMaster&) = delete;
   JobMaster& operator=(const JobMaster&) = delete;
 
+  /// The content of the register of a job (Options::log and `job`), which an earlier master may have left. Throws
+  /// Failure as above.
+  static Registered left_in(const std::string& log, const std::string& job);
+
   /// Where members come.
   JobAddress address() const;
   std::uint16_t port() const { return address().port; }  ///< of address()

@@ -320,7 +320,7 @@ JobResult Run::run_ranks() {
     return run_as_launched(main, job).or_throw();
   }
   const auto from = checkpointed();
-  files_->prepare(from ? &*from : nullptr);
+  hooks_.goes_on ? files_->come_back() : files_->prepare(from ? &*from : nullptr);
   if (hooks_.start_members) return hooks_.start_members();
   JobResult result = run_job({.ranks = plan_.options.simulated ? 1 : plan_.options.ranks,
                               .least = plan_.options.simulated ? 0 : plan_.options.least,

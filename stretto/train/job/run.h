@@ -35,6 +35,8 @@ struct RunHooks {
   /// options, and to which others may come; waits for their ends, and returns their reports. What goes wrong has been
   /// told then. Null: ranks are forked, and nobody comes.
   std::function<JobResult()> start_members = {};
+  /// Of start_members(): the job has begun before, and its run folder is there.
+  bool goes_on = false;
 };
 
 /// SIGINT or SIGTERM came while the ranks ran; they have ended.

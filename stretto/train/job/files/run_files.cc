@@ -88,6 +88,10 @@ void RunFiles::prepare(const Checkpointed* from) {
   begin(from != nullptr && same_folder(options_.out, options_.resume) ? from : nullptr);
 }
 
+void RunFiles::come_back() {
+  if (!options_.out.empty()) reserve();
+}
+
 void RunFiles::come() {
   if (options_.out.empty()) return;
   const auto there = RunFolder::open(options_.out);

@@ -41,7 +41,9 @@ class RunFiles {
   /// `from`, takes it back to there. No other job writes to it as long as this lives. Throws UsageError, in one line,
   /// for a folder that cannot be used.
   void prepare(const Checkpointed* from);
-  /// The same of ranks that something else has started, for all of them: which see rank 0's folder is agreed on. Every
+  /// The same of a run that goes on there, under another launcher: it takes the folder as it is.
+  void come_back();
+  /// prepare() of ranks that something else has started, for all of them: which see rank 0's folder is agreed on. Every
   /// rank calls. What rank 0's options say of `out` and `local` counts on all. Throws the same UsageError on every
   /// rank, which names rank and host where there are several; then nothing has been made.
   void share(Meeting& meeting, Driver& driver, World& world, const Checkpointed* from);
