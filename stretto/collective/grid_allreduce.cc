@@ -73,6 +73,13 @@ class GridAllreduce::Impl {
     return static_cast<std::uint64_t>(sets) * Contribution::bytes_needed(buckets_) + slices;
   }
   GridCounts counts(int dimension) const { return lines_.at(static_cast<std::size_t>(dimension))->counts(); }
+  std::vector<std::string> take_lines() {
+    std::vector<std::string> out;
+    for (const auto& line : lines_) {
+      if (std::string said = line->take_line(); !said.empty()) out.push_back(std::move(said));
+    }
+    return out;
+  }
   int num_models() const { return models_.count(); }
   int num_results() const {
     int most = 0;
@@ -130,6 +137,9 @@ Contribution& GridAllreduce::acquire() {
 }
 void GridAllreduce::publish(Contribution* model, std::uint64_t steps) {
   impl_->publish(model, steps);
+}
+std::vector<std::string> GridAllreduce::take_lines() {
+  return impl_->take_lines();
 }
 GridCounts GridAllreduce::counts(int dimension) const {
   return impl_->counts(dimension);

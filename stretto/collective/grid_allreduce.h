@@ -72,6 +72,9 @@ class GridAllreduce final : public Collective {
   void abort(Driver& driver, const Error& why) override;
   std::string who_is_missing(Driver&, Duration) override { return "the lines of a grid wait for nobody"; }
   const GridLayout& layout() const { return layout_; }
+  /// For a person: the lines that have stood still for ten seconds, each from its line master alone, and for whom. Once
+  /// for each ten of them. Any thread.
+  std::vector<std::string> take_lines();
   /// Of this node's line of a dimension, up to now. Any thread.
   GridCounts counts(int dimension) const;
   int num_models() const;

@@ -159,6 +159,14 @@ void LineAgent::learn(const std::vector<TimePoint>& contributions, const std::ve
   for_means_.learn(means);
 }
 
+RankSet LineAgent::behind() const {
+  RankSet behind(members());
+  for (int member = 0; member < members(); ++member) {
+    if (said_[static_cast<std::size_t>(member)] < next_) behind.insert(member);
+  }
+  return behind;
+}
+
 int LineAgent::in_flight() const {
   return static_cast<int>(std::ranges::count_if(here_, [](const auto& entry) { return !entry.second.is_over(); }));
 }

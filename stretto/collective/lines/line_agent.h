@@ -75,6 +75,8 @@ class LineAgent {
   Round next() const { return next_; }
   /// All rounds before this one have been applied, or skipped.
   Round applied_before() const { return applied_before_; }
+  /// On the line master: the members that have not applied all rounds so far, as it has heard.
+  RankSet behind() const;
   /// Rounds that are open, and not complete or forced.
   int in_flight() const;
   /// Whether a contribution has not been applied.

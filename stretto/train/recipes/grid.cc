@@ -126,6 +126,9 @@ class Grid final : public Recipe {
     return memory;
   }
   std::string warning() const override { return grid_warning(context_.options, context_.engine.size()); }
+  std::vector<std::string> take_lines() override {
+    return grid_ == nullptr ? std::vector<std::string>() : grid_->take_lines();
+  }
   const GridAllreduce* grid() const override { return grid_.get(); }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }

@@ -150,6 +150,21 @@ TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
   }
 }
 
+TEST(ElasticGrid, SaysForWhomALineStandsStill) {
+  TrainOptions options{.algorithm = "easgd-grid", .ranks = 4, .steps = 300, .pace = 100ms};
+  options.simulated = true;
+  options.data = "shared";
+  options.imbalance = "persistent:rank=3,delay=25s";
+  std::vector<std::string> said;
+  const auto hear = [&said](const RunProgress& progress) {
+    if (!progress.notice.empty()) said.push_back(progress.notice);
+  };
+  (void)run_training(options, *linear_task(), {.progress = hear}).value();
+  EXPECT_THAT(said, testing::Contains(testing::ContainsRegex(
+                        "the line of rank [0-3], rank [0-3] in the grid has had no round for 10 s: it waits for rank "
+                        "3; training goes on")));
+}
+
 /// What making the recipe over a replica says, where ranks meet at the end alone.
 std::string complaint(float momentum, const AlgorithmOptions& said) {
   std::string why;

@@ -7,13 +7,6 @@
 #include "stretto/kernel/combine.h"
 
 namespace stretto {
-namespace {
-
-/// So long a line master that says nothing is waited for.
-constexpr Duration kSuspectedAfter = std::chrono::seconds(1);
-
-}  // namespace
-
 LineRounds::LineRounds(Engine& engine, const std::string& dimension, const std::vector<BucketSpec>& buckets,
                        const LineOptions& options, std::vector<int> members, NodeModels& models)
     : CollectiveBase(engine, dimension),
@@ -28,6 +21,7 @@ LineRounds::LineRounds(Engine& engine, const std::string& dimension, const std::
       complete_op_(schedule_.find("complete")),
       ways_(nodes(), options.rounds_in_flight),
       previous_(buckets_, own_, nodes(), options.missing == Missing::previous),
+      say_at_(engine.clock().now() + kSilence),
       agent_(own_, nodes(), options) {
   std::string words = text(dimension, ' ', options.reduce, ' ', options.complete, ' ', options.advance, ' ',
                            options.rounds_in_flight, options.update == ElasticUpdate::paper ? " paper" : "",
@@ -112,6 +106,11 @@ GridCounts LineRounds::counts() const {
   return counts_;
 }
 
+std::string LineRounds::take_line() {
+  const MutexLock lock(mutex_);
+  return std::exchange(line_, {});
+}
+
 /// The application does not use it any more.
 void LineRounds::release(LineResult& result) {
   if (result.brought != nullptr) models_.unpin(*std::exchange(result.brought, nullptr));
@@ -120,8 +119,7 @@ void LineRounds::release(LineResult& result) {
 
 // ---- the driver thread ----
 
-template <class Hears>
-void LineRounds::tell(Hears hears) {
+void LineRounds::tell(FunctionRef<void(LineAgent&)> hears) {
   end_what_is_taken();
   std::vector<Action> actions;
   {
@@ -170,8 +168,10 @@ void LineRounds::perform(const Action& action, TimePoint now) {
 
 void LineRounds::open(Round round, StandingModel* model, TimePoint now) {
   Duration for_contributions{0}, for_means{0};
+  say_at_ = now + kSilence;
   {
     const MutexLock lock(mutex_);
+    line_.clear();
     for_contributions = agent_.patience_for_contributions();
     for_means = agent_.patience_for_means();
   }
@@ -351,149 +351,6 @@ void LineRounds::average(Round round, Flight& flight) {
   counts_.missing += members_.size() - come;
   counts_.previous += who.size() - fresh;
   if (!who.empty()) counts_.bytes_sent += static_cast<std::uint64_t>(goes_to) * bytes_of(own_);
-}
-
-bool LineRounds::poll(TimePoint now) {
-  if (!failure_.poll()) return false;
-  if (is_alone()) {
-    stopped_.store(stops_.load(std::memory_order_acquire), std::memory_order_release);
-    return false;
-  }
-  if (stops_.load(std::memory_order_acquire)) {
-    for (std::size_t i = 0; i < flights_.size(); ++i) {
-      if (!flights_[i].second.over) end(flights_[i].first, flights_[i].second);
-    }
-    if (flights_.empty()) stopped_.store(true, std::memory_order_release);
-    return false;
-  }
-  end_what_is_taken();
-  look_at_master(now);
-  tell([now](LineAgent& agent) { agent.look(now); });
-  bool did = std::exchange(changed_, false);
-  while (carry_on(now)) did = true;
-  return did;
-}
-
-/// Does what is due in a round.
-bool LineRounds::carry_on(TimePoint now) {
-  for (auto& [round, flight] : flights_) {
-    if (flight.over || flight.result == nullptr) continue;
-    switch (flight.round.due(now)) {
-      case LineRound::Due::nothing: continue;
-      case LineRound::Due::reduce: average(round, flight); return true;
-      case LineRound::Due::complete:
-        conclude(round, flight, &GridCounts::completed);
-        end_what_is_taken();
-        return true;
-    }
-  }
-  return false;
-}
-
-/// A line master that lets this node wait, and of whose process nothing comes, is another one's work from now on.
-void LineRounds::look_at_master(TimePoint now) {
-  std::vector<std::pair<int, bool>> heard;
-  {
-    const MutexLock lock(mutex_);
-    const int master = agent_.line_master();
-    const bool waits = master != own_ && agent_.in_flight() == 0 && now - waits_since_ >= kSuspectedAfter;
-    if (waits && now - engine_.last_heard(members_[static_cast<std::size_t>(master)]) >= kSuspectedAfter) {
-      heard.emplace_back(master, true);
-    }
-    for (int member = 0; member < master; ++member) {
-      if (now - engine_.last_heard(members_[static_cast<std::size_t>(member)]) < kSuspectedAfter) {
-        heard.emplace_back(member, false);
-      }
-    }
-  }
-  if (heard.empty()) return;
-  tell([&heard](LineAgent& agent) {
-    for (const auto& [member, suspected] : heard) agent.suspect(member, suspected);
-  });
-}
-
-TimePoint LineRounds::poll_by() const {
-  if (failed() || is_alone()) return TimePoint::never();
-  TimePoint by = TimePoint::never();
-  {
-    const MutexLock lock(mutex_);
-    by = agent_.look_by();
-    if (agent_.line_master() != own_) by = std::min(by, engine_.clock().now() + kSuspectedAfter);
-  }
-  for (const auto& [round, flight] : flights_) {
-    if (!flight.over) by = std::min(by, flight.round.due_by());
-  }
-  return by;
-}
-
-bool LineRounds::admit(Round round, const Envelope& envelope) {
-  if (failed() || stops_.load(std::memory_order_acquire)) return false;
-  std::optional<Round> taken;
-  tell([&](LineAgent& agent) { taken = agent.admit(round); });
-  const auto found = std::ranges::find(flights_, round, &std::pair<Round, Flight>::first);
-  if (taken && found != flights_.end() && !found->second.over) return true;
-  const MutexLock lock(mutex_);
-  if (envelope.channel == 0) ++counts_.late;  // the first bucket of a contribution
-  return false;
-}
-
-bool LineRounds::call(Round round, OpId op, std::uint32_t hook) {
-  const LineHook what = LineHook::decode(hook);
-  const TimePoint now = engine_.clock().now();
-  Flight& here = flight(round);
-  changed_ = true;
-  switch (what.kind) {
-    case LineHook::Kind::begin:
-      if (here.over) return false;
-      begin(round, here);
-      break;
-    case LineHook::Kind::way: return may_send(round, here, what.node, op);
-    case LineHook::Kind::sent: sent(round, here, what.node); break;
-    case LineHook::Kind::contribution: contributed(round, here, what.node, now); break;
-    case LineHook::Kind::mean: {
-      here.round.averaged(what.node, now);
-      const MutexLock lock(mutex_);
-      if (here.result->taken_) break;
-      here.result->who[static_cast<std::size_t>(what.node)] = header(round, buffers_.mean_of(what.node, 0)).fresh;
-    }
-  }
-  return true;
-}
-
-void LineRounds::contributed(Round round, Flight& flight, int member, TimePoint now) {
-  const bool brings = header(round, buffers_.from(member, 0)).fresh.count() > 0;
-  if (brings) {
-    previous_.keep(member, [&](std::size_t i) { return engine_.buffer(id_, round, buffers_.from(member, i)).data; });
-  }
-  if (flight.round.contributed(member, brings, now)) return;
-  const MutexLock lock(mutex_);
-  ++counts_.late;
-}
-
-void LineRounds::retired(Round round) {
-  LineResult* const result = flight(round).result;
-  std::erase_if(flights_, [round](const auto& entry) { return entry.first == round; });
-  const MutexLock lock(mutex_);
-  if (result != nullptr) --result->uses_;
-}
-
-bool LineRounds::hear(int peer, const Envelope& envelope, std::span<const std::byte>) {
-  if (envelope.channel != kStart && envelope.channel != kComplete) return false;
-  if (stops_.load(std::memory_order_acquire)) return true;
-  const TimePoint now = engine_.clock().now();
-  tell([&](LineAgent& agent) {
-    if (envelope.channel == kStart) return agent.started(envelope.round);
-    agent.peer_applied(number_of(peer), envelope.round, now);
-  });
-  return true;
-}
-
-void LineRounds::lost(int peer, const Error& reason) {
-  if (!stops_.load(std::memory_order_acquire)) CollectiveBase::lost(peer, reason);
-}
-
-void LineRounds::left(int peer, const Error& reason) {
-  lost(peer, reason);
 }
 
 }  // namespace stretto

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "stretto/base/function_ref.h"
 #include "stretto/base/mutex.h"
 #include "stretto/collective/base/collective_base.h"
 #include "stretto/collective/lines/grid_counts.h"
@@ -70,9 +71,13 @@ class LineRounds final : public CollectiveBase {
   /// Of the slices that stand in for missing ones.
   std::uint64_t previous_bytes() const { return previous_.bytes(); }
   GridCounts counts() const;
+  /// Where the line has had no round for ten seconds, and this node is its line master and waits itself: for whom, in
+  /// words, once for each ten of them. Empty: nothing to say.
+  std::string take_line();
 
  private:
   enum Control : std::uint16_t { kStart = kControlChannel, kComplete };
+  static constexpr Duration kSilence = std::chrono::seconds(10);  // without a round, before it is said for whom
 
   /// A round stays open until the application has taken it, a newer one forces it, or it has nothing for it.
   struct Flight {
@@ -98,8 +103,7 @@ class LineRounds final : public CollectiveBase {
     StandingModel* model = nullptr;
   };
   /// Has the agent hear of something, and carries out what it says.
-  template <class Hears>
-  void tell(Hears hears);
+  void tell(FunctionRef<void(LineAgent&)> hears);
   /// A suspected line master to which a message is on its way is told when that has left. Until then words to it would
   /// pile up.
   bool is_told_later(int master) const REQUIRES(mutex_) {
@@ -117,6 +121,8 @@ class LineRounds final : public CollectiveBase {
   void end_what_is_taken();
   bool carry_on(TimePoint now);
   void look_at_master(TimePoint now);
+  void say_who_is_missing(TimePoint now);
+  RankSet missing() const REQUIRES(mutex_);
   void average(Round round, Flight& flight);
   void contributed(Round round, Flight& flight, int member, TimePoint now);
   void count_sent(const Flight& flight, int member);
@@ -144,6 +150,7 @@ class LineRounds final : public CollectiveBase {
   PreviousSlices previous_;
   bool changed_ = false;   // since poll()
   TimePoint waits_since_;  // for the line master
+  TimePoint say_at_;       // who is missing, unless a round opens before
 
   mutable Mutex mutex_;
   LineAgent agent_ GUARDED_BY(mutex_);
@@ -152,8 +159,9 @@ class LineRounds final : public CollectiveBase {
   std::vector<std::unique_ptr<LineResult>> results_ GUARDED_BY(mutex_);
   std::map<Round, LineResult*> waiting_ GUARDED_BY(mutex_);  // complete, and not taken
   GridCounts counts_ GUARDED_BY(mutex_);
-  std::vector<LineResult*> taken_;  // the application's
-  std::uint64_t steps_ = 0;         // likewise: since the last round that it has applied
+  std::string line_ GUARDED_BY(mutex_);  // to be told a person
+  std::vector<LineResult*> taken_;       // the application's
+  std::uint64_t steps_ = 0;              // likewise: since the last round that it has applied
 
   std::atomic<bool> stops_{false}, stopped_{false};
 };
