@@ -233,7 +233,7 @@ TEST_F(MembersCheckpoint, RanksThatBeginAJobHaveToLoadTheSame) {
                      return 0;
                    }).or_throw();
   EXPECT_EQ(job.reports[0], "finished");
-  EXPECT_THAT(job.reports[1], HasSubstr("in its checkpoint: on rank 1 it is 'after 0 batches'"));
+  EXPECT_THAT(job.reports[1], HasSubstr("in its checkpoint: on member 1 it is 'after 0 batches'"));
 }
 
 TEST_F(MembersCheckpoint, TheRateFollowsBatchesAndNotHowManyRanksThereAre) {

@@ -63,7 +63,8 @@ def assert_counted_once(
 )
 def test_a_rank_is_killed_and_another_takes_its_place(algorithm: str, workers: int, accumulated: int) -> None:
     epochs = 20
-    result = run("1:3", COUNTED, algorithm, epochs, workers, accumulated, 4, f"1:{signal.SIGKILL:d}:7", restarts=1)
+    dies = f"1:{signal.SIGKILL:d}:31"  # in the second epoch
+    result = run("1:3", COUNTED, algorithm, epochs, workers, accumulated, 4, dies, restarts=1)
     members = assert_counted_once(result, epochs, drops=accumulated > 1)
     assert sorted(members) == [0, 2, 3], result.stderr
     for number in 0, 2:
@@ -253,7 +254,7 @@ def test_registered_states_differ(tmp_path: pathlib.Path) -> None:
     result = run("1:2", script)
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(result.stdout.split()) == 1  # the other one goes on
-    assert "in its registered states: on rank " in result.stderr
+    assert "in its registered states: on member " in result.stderr
 
 
 GROUP = """
