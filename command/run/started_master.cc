@@ -38,7 +38,8 @@ std::string name_of(const ProgramRanks& job) {
 }  // namespace
 
 bool StartedMaster::has_begun(const ProgramRanks& job) {
-  return !job.log.empty() && JobMaster::left_in(job.log, name_of(job)).view.epoch > 0;
+  const auto tell = [](const std::string& damage) { print_to(stderr, fmt::format("stretto: {}\n", damage)); };
+  return !job.log.empty() && JobMaster::left_in(job.log, name_of(job), tell).view.epoch > 0;
 }
 
 StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.log.empty()) {

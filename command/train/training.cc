@@ -133,10 +133,10 @@ int run_train(const TrainCommand& command) {
     std::set<std::string> told;
     RunHooks hooks = watched(group.label, told);
     int code = kSuccess;
-    const ProgramRanks job = members_of(command);
     if (command.starts_members()) {
+      const ProgramRanks job = members_of(command);
       hooks.goes_on = StartedMaster::has_begun(job);
-      hooks.start_members = [&] { return run_members(job, code); };
+      hooks.start_members = [job, &code] { return run_members(job, code); };
     }
     std::optional<RunSummary> summary = run_training(command.options, *task, hooks);
     if (!summary) return code;  // another rank of the job has it, or nobody

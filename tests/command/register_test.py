@@ -118,7 +118,10 @@ class Masters(ProgramTest):
                     wait_until(lambda: len(kills.records_of(out, 0)) > before + 20 or job.master.poll() is not None)
                     said += job.said()
                     job.kill()
+                    with job.register.open("ab") as register:
+                        register.write(b"torn")
                     job.start()
+                    self.assertIn("is damaged in 1 entry", job.said())
                 self.assertEqual(job.master.wait(WATCHDOG), 0, said + job.said())
                 errors = join.communicate(timeout=WATCHDOG)[1]
                 self.assertEqual(join.returncode, 0, errors)

@@ -66,7 +66,7 @@ void LineWays::end(Round round) {
   forget(round);
 }
 
-/// What has ended, and has left.
+/// A round that has ended, and of which all has left.
 void LineWays::forget(Round round) {
   const auto found = rounds_.find(round);
   if (found->second.ended && std::ranges::count(found->second.out, 0) == members_) rounds_.erase(found);

@@ -19,11 +19,12 @@ using EtcdJson = nlohmann::json;
 constexpr Duration kPatience = std::chrono::milliseconds(500);  // for one server
 constexpr std::string_view kScheme = "etcd://";
 constexpr int kFound = 200;
+
 std::string in_base64(std::string_view bytes) {
   return base64(std::as_bytes(std::span(bytes)));
 }
 
-/// What bounds all keys that begin with `begins`: the first that does not, in their order.
+/// The bound of all keys that begin with `begins`: the first that does not, in their order.
 std::string behind(std::string_view begins) {
   std::string end(begins);
   end.back() = static_cast<char>(end.back() + 1);
@@ -120,8 +121,7 @@ Result<std::vector<Etcd::Value>> Etcd::read(std::string_view begins) {
     for (const EtcdJson& one : json.value("kvs", EtcdJson::array())) {
       values.push_back({.key = bytes_of_base64(one.at("key").get<std::string>()),
                         .bytes = bytes_of_base64(one.value("value", "")),
-                        .revision = number_in(one, "mod_revision"),
-                        .lease = number_in(one, "lease")});
+                        .revision = number_in(one, "mod_revision")});
     }
     std::ranges::sort(values, {}, &Value::key);
     return values;
@@ -142,9 +142,7 @@ Result<Etcd::Revision> Etcd::change(const Change& change) {
     words["success"].push_back({{"request_delete_range", range_of(begins)}});
   }
   for (const Value& put : change.puts) {
-    words["success"].push_back(
-        {{"request_put",
-          {{"key", in_base64(put.key)}, {"value", in_base64(put.bytes)}, {"lease", std::to_string(put.lease)}}}});
+    words["success"].push_back({{"request_put", {{"key", in_base64(put.key)}, {"value", in_base64(put.bytes)}}}});
   }
   const auto answer = ask("kv/txn", words.dump(), true);
   if (!answer) return answer.error();
@@ -155,30 +153,6 @@ Result<Etcd::Revision> Etcd::change(const Change& change) {
   } catch (const EtcdJson::exception& why) {
     return not_understood(why);
   }
-}
-
-Result<Etcd::Lease> Etcd::lend(std::chrono::seconds length) {
-  const auto answer = ask("lease/grant", EtcdJson{{"TTL", std::to_string(length.count())}}.dump(), true);
-  if (!answer) return answer.error();
-  try {
-    return number_in(EtcdJson::parse(*answer), "ID");
-  } catch (const EtcdJson::exception& why) {
-    return not_understood(why);
-  }
-}
-
-Result<bool> Etcd::renew(Lease lease) {
-  const auto answer = ask("lease/keepalive", EtcdJson{{"ID", std::to_string(lease)}}.dump(), false);
-  if (!answer) return answer.error();
-  try {
-    return number_in(EtcdJson::parse(*answer).at("result"), "TTL") > 0;
-  } catch (const EtcdJson::exception& why) {
-    return not_understood(why);
-  }
-}
-
-void Etcd::give_back(Lease lease) {
-  (void)ask("lease/revoke", EtcdJson{{"ID", std::to_string(lease)}}.dump(), true);
 }
 
 }  // namespace stretto

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "stretto/base/function_ref.h"
 #include "stretto/membership/etcd/etcd_register.h"
 #include "stretto/membership/hosts/interfaces.h"
 #include "stretto/membership/hosts/members/master_server.h"
@@ -131,8 +130,9 @@ class JobMaster::Impl {
   MasterServer server_;  // uses what is above
 };
 
-Registered JobMaster::left_in(const std::string& log, const std::string& job) {
-  return kept_register(log, job, [](const std::string&) {})->read().or_throw();
+Registered JobMaster::left_in(const std::string& log, const std::string& job,
+                              FunctionRef<void(const std::string& damage)> tell) {
+  return kept_register(log, job, tell)->read().or_throw();
 }
 
 JobMaster::JobMaster(const Options& options) : impl_(std::make_unique<Impl>(options)) {}

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/function_ref.h"
 #include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/job_of_members.h"
 #include "stretto/membership/views/view.h"
@@ -50,9 +51,10 @@ class JobMaster final : public JobOfMembers {
   JobMaster(const JobMaster&) = delete;
   JobMaster& operator=(const JobMaster&) = delete;
 
-  /// The content of the register of a job (Options::log and `job`), which an earlier master may have left. Throws
-  /// Failure as above.
-  static Registered left_in(const std::string& log, const std::string& job);
+  /// The content of the register of a job (Options::log and `job`), which an earlier master may have left; `tell` is
+  /// told what a file has lost. Throws Failure as above.
+  static Registered left_in(const std::string& log, const std::string& job,
+                            FunctionRef<void(const std::string& damage)> tell);
 
   /// Where members come.
   JobAddress address() const;
