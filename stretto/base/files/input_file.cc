@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "stretto/base/error.h"
+#include "stretto/base/machine/library_function.h"
 
 namespace stretto {
 
@@ -64,21 +65,16 @@ struct Zlib {
   int (*gzclose)(void*) = nullptr;
 };
 
-template <class Function>
-bool find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 /// None of its functions where the machine has none.
 const Zlib& zlib() {
   static const Zlib loaded = [] {
     Zlib zlib;
     void* library = ::dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
-    const bool all = library != nullptr && find(library, "gzdopen", zlib.gzdopen) &&
-                     find(library, "gzread", zlib.gzread) && find(library, "gzdirect", zlib.gzdirect) &&
-                     find(library, "gzoffset", zlib.gzoffset) && find(library, "gzerror", zlib.gzerror) &&
-                     find(library, "gzclose", zlib.gzclose);
+    const bool all = library != nullptr && find_function(library, "gzdopen", zlib.gzdopen) &&
+                     find_function(library, "gzread", zlib.gzread) &&
+                     find_function(library, "gzdirect", zlib.gzdirect) &&
+                     find_function(library, "gzoffset", zlib.gzoffset) &&
+                     find_function(library, "gzerror", zlib.gzerror) && find_function(library, "gzclose", zlib.gzclose);
     return all ? zlib : Zlib();
   }();
   return loaded;

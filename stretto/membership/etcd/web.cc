@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "stretto/base/machine/library_function.h"
+
 namespace stretto {
 namespace {
 
@@ -26,12 +28,6 @@ struct Curl {
   const char* (*easy_strerror)(int) = nullptr;
 };
 
-template <class Function>
-bool find_in(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 const Curl& curl() {
   static const Curl loaded = [] {
     Curl curl;
@@ -40,13 +36,13 @@ const Curl& curl() {
       if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     }
     int (*global_init)(long) = nullptr;
-    const bool all = library != nullptr && find_in(library, "curl_global_init", global_init) &&
-                     find_in(library, "curl_easy_init", curl.easy_init) &&
-                     find_in(library, "curl_easy_setopt", curl.easy_setopt) &&
-                     find_in(library, "curl_easy_perform", curl.easy_perform) &&
-                     find_in(library, "curl_easy_getinfo", curl.easy_getinfo) &&
-                     find_in(library, "curl_easy_cleanup", curl.easy_cleanup) &&
-                     find_in(library, "curl_easy_strerror", curl.easy_strerror);
+    const bool all = library != nullptr && find_function(library, "curl_global_init", global_init) &&
+                     find_function(library, "curl_easy_init", curl.easy_init) &&
+                     find_function(library, "curl_easy_setopt", curl.easy_setopt) &&
+                     find_function(library, "curl_easy_perform", curl.easy_perform) &&
+                     find_function(library, "curl_easy_getinfo", curl.easy_getinfo) &&
+                     find_function(library, "curl_easy_cleanup", curl.easy_cleanup) &&
+                     find_function(library, "curl_easy_strerror", curl.easy_strerror);
     constexpr long kEverything = 3;
     return all && global_init(kEverything) == 0 ? curl : Curl();
   }();
