@@ -426,7 +426,7 @@ std::string ordering_table(std::span<const RunGroup> groups) {
 
 std::string lines_table(std::span<const RunGroup> groups) {
   Table table({"lines of a grid", "rounds a rank", "own steps a round", "at most", "applied after s", "models", "null",
-               "missing", "late", "forced", "skipped", "dropped", "sent a step"});
+               "missing", "late", "forced", "skipped", "dropped", "entered", "sent a step"});
   bool any = false;
   for (const RunGroup& group : groups) {
     const RunSummary& run = group.runs.front();
@@ -438,14 +438,7 @@ std::string lines_table(std::span<const RunGroup> groups) {
         rounds.push_back(static_cast<double>(rank.applied));
         steps.push_back(rank.steps_per_round());
         if (rank.contributed > 0) after.push_back(rank.seconds_to_apply());
-        all.fresh += rank.fresh;
-        all.null += rank.null;
-        all.missing += rank.missing;
-        all.late += rank.late;
-        all.forced += rank.forced;
-        all.skipped += rank.skipped;
-        all.abandoned += rank.abandoned;
-        all.bytes_sent += rank.bytes_sent;
+        all.add(rank);
       }
       const auto share = [&](std::uint64_t number) {
         return percent(static_cast<double>(number) /
@@ -457,7 +450,7 @@ std::string lines_table(std::span<const RunGroup> groups) {
                  significant(mean(steps)), significant(std::ranges::max(steps)),
                  after.empty() ? "–" : significant(mean(after)), share(all.fresh), share(all.null), share(all.missing),
                  share(all.late), fmt::format("{}", all.forced), fmt::format("{}", all.skipped),
-                 fmt::format("{}", all.abandoned),
+                 fmt::format("{}", all.abandoned), fmt::format("{}", all.entered),
                  format_bytes(static_cast<std::uint64_t>(std::llround(static_cast<double>(all.bytes_sent) / made)))});
     }
   }

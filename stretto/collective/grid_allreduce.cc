@@ -1,7 +1,10 @@
 #include "stretto/collective/grid_allreduce.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
+#include "stretto/base/mutex.h"
 #include "stretto/collective/rounds/lines/line_rounds.h"
 #include "stretto/collective/rounds/lines/node_models.h"
 
@@ -9,25 +12,48 @@ namespace stretto {
 
 class GridAllreduce::Impl {
  public:
-  Impl(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options,
-       const GridLayout& layout)
-      : clock_(engine.clock()), buckets_(buckets), models_(buckets) {
+  Impl(const Clock* clock, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
+      : clock_(clock != nullptr ? *clock : real_time_),
+        come_and_go_(clock == nullptr),
+        buckets_(buckets),
+        grid_(options.grid), options_(options.line), models_(buckets), seats_(number(options)) {
+    options.line.require();
+  }
+  /// All lines over one engine.
+  Impl(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
+      : Impl(&engine.clock(), buckets, options) {
+    const GridLayout layout(engine.size(), options.grid);
+    layout.require_elements(elements());
     const Engine::Pause pause(engine);
     for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
       const auto is_mine = [&](const std::vector<int>& line) { return std::ranges::count(line, engine.rank()) > 0; };
       const auto lines = layout.lines(dimension);
-      lines_.push_back(std::make_unique<LineRounds>(engine, text("grid line of dimension ", dimension), buckets,
-                                                    options.line, *std::ranges::find_if(lines, is_mine), models_));
+      seat(dimension).line = line_of(engine, dimension, *std::ranges::find_if(lines, is_mine));
     }
+  }
+
+  std::shared_ptr<LineRounds> make_line(Engine& engine, int dimension) {
+    std::vector<int> all(static_cast<std::size_t>(engine.size()));
+    std::iota(all.begin(), all.end(), 0);
+    const Engine::Pause pause(engine);
+    return line_of(engine, dimension, std::move(all));
+  }
+  void enter(int dimension, std::shared_ptr<LineRounds> line) {
+    const MutexLock lock(mutex_);
+    seat(dimension).next = std::move(line);
+  }
+  bool is_broken(int dimension) const {
+    const auto line = newest_line(dimension);
+    return line != nullptr && line->failed();
   }
 
   int take(FunctionRef<void(const GridSlice&)> apply) {
     if (newest_ == nullptr) return 0;
     int rounds = 0;
-    for (const auto& line : lines_) {
+    for (const auto& line : lines()) {
       for (const LineResult* result : line->take()) {
         ++rounds;
-        hand_over(*result, apply);
+        hand_over(*result, line->rank(), apply);
       }
     }
     return rounds;
@@ -42,40 +68,49 @@ class GridAllreduce::Impl {
       if (before != nullptr) models_.unpin(*before);
     }
     if (newest_ == nullptr) return;
-    for (const auto& line : lines_) line->applied(*newest_, steps);
+    for (const auto& line : lines()) line->applied(*newest_, steps);
+    for (const auto& line : change_lines()) line->applied(*newest_, 0);
   }
   bool at_rest() const {
-    return std::ranges::all_of(lines_, [](const auto& line) { return line->at_rest(); });
+    return std::ranges::all_of(lines(), [](const auto& line) { return line->at_rest(); });
   }
   bool stop(Driver& driver, TimePoint deadline) {
-    for (const auto& line : lines_) line->stop();
+    for (const auto& line : lines()) line->stop();
     const auto is_over = [this] {
-      return std::ranges::all_of(lines_, [](const auto& line) { return line->stopped() || line->failed(); });
+      return std::ranges::all_of(lines(), [](const auto& line) { return line->stopped() || line->failed(); });
     };
     return driver.wait(is_over, deadline);
   }
   std::optional<Error> failure() const {
-    for (const auto& line : lines_) {
-      if (auto why = line->failure()) return why;
+    for (const auto& line : lines()) {
+      auto why = line->failure();
+      if (why && !(come_and_go_ && why->code == Errc::lost_peer)) return why;
     }
     return std::nullopt;
   }
   void abort(Driver& driver, const Error& why) {
-    for (const auto& line : lines_) line->abort(driver, why);
+    if (come_and_go_) return;  // the driver is of another engine, over which the job stops
+    for (const auto& line : lines()) line->abort(driver, why);
   }
   std::uint64_t memory_bytes() const {
     int sets = models_.count();
     std::uint64_t slices = 0;
-    for (const auto& line : lines_) {
+    for (const auto& line : lines()) {
       sets += line->num_results();
       slices += line->previous_bytes();
     }
     return static_cast<std::uint64_t>(sets) * Contribution::bytes_needed(buckets_) + slices;
   }
-  GridCounts counts(int dimension) const { return lines_.at(static_cast<std::size_t>(dimension))->counts(); }
+  GridCounts counts(int dimension) const {
+    const MutexLock lock(mutex_);
+    const Seat& here = seats_.at(static_cast<std::size_t>(dimension));
+    GridCounts counts = here.before;
+    if (here.line != nullptr) counts.add(here.line->counts());
+    return counts;
+  }
   std::vector<std::string> take_lines() {
     std::vector<std::string> out;
-    for (const auto& line : lines_) {
+    for (const auto& line : lines()) {
       if (std::string said = line->take_line(); !said.empty()) out.push_back(std::move(said));
     }
     return out;
@@ -83,12 +118,66 @@ class GridAllreduce::Impl {
   int num_models() const { return models_.count(); }
   int num_results() const {
     int most = 0;
-    for (const auto& line : lines_) most = std::max(most, line->num_results());
+    for (const auto& line : lines()) most = std::max(most, line->num_results());
     return most;
+  }
+  const GridOptions& grid() const { return grid_; }
+  int dimensions() const { return static_cast<int>(seats_.size()); }
+  std::uint64_t elements() const {
+    std::uint64_t count = 0;
+    for (const BucketSpec& bucket : buckets_) count += bucket.count;
+    return count;
   }
 
  private:
-  void hand_over(const LineResult& result, FunctionRef<void(const GridSlice&)> apply) const {
+  using Lines = std::vector<std::shared_ptr<LineRounds>>;
+  /// This node's in a dimension.
+  struct Seat {
+    std::shared_ptr<LineRounds> line;                 // null: it is in none
+    std::optional<std::shared_ptr<LineRounds>> next;  // to be entered
+    GridCounts before;                                // in the lines before
+  };
+
+  static std::size_t number(const GridAllreduceOptions& options) {
+    return static_cast<std::size_t>(std::clamp(options.grid.dimensions, 1, 30));
+  }
+  std::shared_ptr<LineRounds> line_of(Engine& engine, int dimension, std::vector<int> members) {
+    return std::make_shared<LineRounds>(engine, text("grid line of dimension ", dimension), buckets_, options_,
+                                        std::move(members), models_);
+  }
+  Seat& seat(int dimension) REQUIRES(mutex_) { return seats_.at(static_cast<std::size_t>(dimension)); }
+  Lines lines() const {
+    const MutexLock lock(mutex_);
+    Lines out;
+    for (const Seat& seat : seats_) {
+      if (seat.line != nullptr) out.push_back(seat.line);
+    }
+    return out;
+  }
+  std::shared_ptr<LineRounds> newest_line(int dimension) const {
+    const MutexLock lock(mutex_);
+    const Seat& seat = seats_.at(static_cast<std::size_t>(dimension));
+    return seat.next.value_or(seat.line);
+  }
+  /// Enters the lines that are to be entered, and returns them. Those before end when nobody looks at them any more.
+  Lines change_lines() {
+    Lines entered, left;
+    const MutexLock lock(mutex_);
+    for (Seat& seat : seats_) {
+      if (!seat.next) continue;
+      if (seat.line != nullptr) {
+        seat.before.add(seat.line->counts());
+        left.push_back(std::move(seat.line));
+      }
+      seat.line = *std::exchange(seat.next, std::nullopt);
+      if (seat.line == nullptr) continue;
+      ++seat.before.entered;
+      entered.push_back(seat.line);
+    }
+    return entered;
+  }
+
+  void hand_over(const LineResult& result, int me, FunctionRef<void(const GridSlice&)> apply) const {
     const int nodes = static_cast<int>(result.who.size());
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       const int bucket = static_cast<int>(i);
@@ -97,7 +186,7 @@ class GridAllreduce::Impl {
         const Part of = part(buckets_[i].count, slice, nodes);
         if (who.count() == 0 || of.count() == 0) continue;
         const std::uint64_t at = of.begin * size_of(buckets_[i].type);
-        const bool is_in = result.brought != nullptr && who.contains(result_rank());
+        const bool is_in = result.brought != nullptr && who.contains(me);
         apply({.bucket = i,
                .offset = of.begin,
                .count = of.count(),
@@ -107,28 +196,36 @@ class GridAllreduce::Impl {
       }
     }
   }
-  int result_rank() const { return lines_.front()->rank(); }
 
+  const SteadyClock real_time_;
   const Clock& clock_;
+  const bool come_and_go_;  // lines do, each with its engine
   const std::vector<BucketSpec> buckets_;
+  const GridOptions grid_;
+  const LineOptions options_;
   NodeModels models_;
   StandingModel* filling_ = nullptr;
   StandingModel* newest_ = nullptr;  // pinned
-  std::vector<std::unique_ptr<LineRounds>> lines_;
+  mutable Mutex mutex_;
+  std::vector<Seat> seats_ GUARDED_BY(mutex_);  // by dimension
 };
 
 GridAllreduce::GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets,
                              const GridAllreduceOptions& options)
-    : layout_(engine.size(), options.grid) {
-  options.line.require();
-  std::uint64_t elements = 0;
-  for (const BucketSpec& bucket : buckets) elements += bucket.count;
-  layout_.require_elements(elements);
-  impl_ = std::make_unique<Impl>(engine, buckets, options, layout_);
-}
-
+    : impl_(std::make_unique<Impl>(engine, buckets, options)) {}
+GridAllreduce::GridAllreduce(const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
+    : impl_(std::make_unique<Impl>(nullptr, buckets, options)) {}
 GridAllreduce::~GridAllreduce() = default;
 
+std::shared_ptr<LineRounds> GridAllreduce::make_line(Engine& engine, int dimension) {
+  return impl_->make_line(engine, dimension);
+}
+void GridAllreduce::enter(int dimension, std::shared_ptr<LineRounds> line) {
+  impl_->enter(dimension, std::move(line));
+}
+bool GridAllreduce::is_broken(int dimension) const {
+  return impl_->is_broken(dimension);
+}
 int GridAllreduce::take(FunctionRef<void(const GridSlice&)> apply) {
   return impl_->take(apply);
 }
@@ -158,6 +255,15 @@ void GridAllreduce::abort(Driver& driver, const Error& why) {
 }
 std::uint64_t GridAllreduce::memory_bytes() const {
   return impl_->memory_bytes();
+}
+const GridOptions& GridAllreduce::grid() const {
+  return impl_->grid();
+}
+int GridAllreduce::dimensions() const {
+  return impl_->dimensions();
+}
+std::uint64_t GridAllreduce::elements() const {
+  return impl_->elements();
 }
 int GridAllreduce::num_models() const {
   return impl_->num_models();

@@ -21,6 +21,8 @@
 
 namespace stretto {
 
+class LineRounds;
+
 struct GridAllreduceOptions {
   GridOptions grid;
   LineOptions line;  ///< of the lines of every dimension
@@ -49,7 +51,10 @@ class GridAllreduce final : public Collective {
   /// `buckets`: of a model. Every rank of the engine makes one, in the same order. Throws UsageError as GridLayout and
   /// LineOptions::require().
   GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
-  /// After stop(), or a failure.
+  /// A node whose lines come and go, each with an engine of its own, in real time: of none at first. Throws UsageError
+  /// as LineOptions::require().
+  GridAllreduce(const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
+  /// After stop(), or a failure; where lines come and go, at any time.
   ~GridAllreduce() override;
   GridAllreduce(const GridAllreduce&) = delete;
   GridAllreduce& operator=(const GridAllreduce&) = delete;
@@ -62,16 +67,27 @@ class GridAllreduce final : public Collective {
   /// The model in acquire()'s memory is this node's from now on, with what it has taken, and so many own steps since
   /// the last call; null: it is as it was. Before the first one it takes part without a model, and takes nothing.
   void publish(Contribution* model, std::uint64_t steps = 0);
+  /// Where lines come and go: a part in a line, whose nodes are the ranks of `engine`, for enter(). It must not outlive
+  /// this, and goes before the engine, which nobody steps by then. Any thread.
+  std::shared_ptr<LineRounds> make_line(Engine& engine, int dimension);
+  /// From its next publish() on this node is in `line` in place of the line of that dimension before, whose rounds it
+  /// drops; null: in none. Any thread.
+  void enter(int dimension, std::shared_ptr<LineRounds> line);
+  /// Whether the line that was entered last has lost a node, and goes on no more. Any thread.
+  bool is_broken(int dimension) const;
   /// Whether every line has contributed the newest model, and what came of that has been taken.
   bool at_rest() const;
   /// Ends the rounds under way as they are, on every rank, before it is destroyed. False: not until `deadline`.
   [[nodiscard]] bool stop(Driver& driver, TimePoint deadline);
 
-  /// Why rounds go on no more: another rank is lost, has stopped the job, or differs.
+  /// Why rounds go on no more: another rank is lost, has stopped the job, or differs. Where lines come and go, the last
+  /// alone.
   std::optional<Error> failure() const override;
   void abort(Driver& driver, const Error& why) override;
   std::string who_is_missing(Driver&, Duration) override { return "the lines of a grid wait for nobody"; }
-  const GridLayout& layout() const { return layout_; }
+  const GridOptions& grid() const;
+  int dimensions() const;
+  std::uint64_t elements() const;  ///< of a model
   /// For a person: the lines that have stood still for ten seconds, each from its line master alone, and for whom. Once
   /// for each ten of them. Any thread.
   std::vector<std::string> take_lines();
@@ -83,7 +99,6 @@ class GridAllreduce final : public Collective {
 
  private:
   class Impl;
-  const GridLayout layout_;
   std::unique_ptr<Impl> impl_;
 };
 

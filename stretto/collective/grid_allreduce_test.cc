@@ -211,10 +211,11 @@ TEST(GridAllreduceTest, OneLineWithAnAlphaOfOneAveragesModels) {
 TEST(GridAllreduceTest, ASetOfRoundsSendsAllButItsOwnShareTwiceADimension) {
   // Of 17 numbers in two buckets: the others' slices of this node's model, and its own slice's mean to each of them.
   const auto expect_bytes = [](int dimensions, int nodes) {
-    return [dimensions, nodes](const Engine& engine, const GridAllreduce& grid, const Model&) {
+    return [dimensions, nodes](const Engine& engine, const GridAllreduce&, const Model&) {
       std::uint64_t numbers = 0;
       for (int dimension = 0; dimension < dimensions; ++dimension) {
-        const int me = grid.layout().digits(engine.rank())[static_cast<std::size_t>(dimension)];
+        const GridLayout layout(engine.size(), {.dimensions = dimensions});
+        const int me = layout.digits(engine.rank())[static_cast<std::size_t>(dimension)];
         for (const BucketSpec& bucket : kGridModel) {
           const std::uint64_t own = part(bucket.count, me, nodes).count();
           numbers += bucket.count - own + static_cast<std::uint64_t>(nodes - 1) * own;

@@ -2,10 +2,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "stretto/base/clock.h"
 #include "stretto/membership/views/member_words.h"
 #include "stretto/membership/views/view.h"
+#include "stretto/membership/world.h"
 
 namespace stretto {
 
@@ -58,6 +63,25 @@ class Changes {
   /// Nothing: there is none, unless some come back later of a member that is lost. Throws as enter(), and Failure
   /// (Errc::bad_input) where the job's batches are others.
   virtual std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) = 0;
+
+  /// From now on this rank enters worlds late: it goes on meanwhile without the others, but by meet(), where
+  /// nobody waits for it there (View::is_awaited()). The master hears at once that it has begun.
+  virtual void enters_late() {}
+
+  // Worlds beside that of all, of some members each, which do not wait for a change. Any thread.
+  /// Whether members can make any.
+  virtual bool some_may_meet() const { return false; }
+  /// The newest view of which this rank has heard, whose world it may not have entered. Waits as long as this is of the
+  /// epoch `known`, and up to `within`. Requires: some_may_meet(), as meet().
+  virtual std::shared_ptr<const View> newest_view(std::uint64_t /*known*/, Duration /*within*/) { return nullptr; }
+  /// Meets these members, each by its number, in the order of their ranks there; this rank is one of them. They come by
+  /// the same `name`, which may be used again: whoever makes it anew waits for all of them anew. `look` is called about
+  /// ten times a second; what it throws passes through, and this rank has not come. Null: another one has been lost on
+  /// its way, or has not come; try again.
+  virtual std::shared_ptr<World> meet(const std::string& /*name*/, const std::vector<MemberNumber>& /*members*/,
+                                      const std::function<void()>& /*look*/) {
+    return nullptr;
+  }
 };
 
 }  // namespace stretto

@@ -35,9 +35,8 @@ struct Stopped {};
 /// The bulletin of the members of a view: the first of them leaves its words with the master, which tells the others.
 class ViewBulletin final : public Bulletin {
  public:
-  using Publish = std::function<void(const std::string& words)>;
-  using LookUp = std::function<std::string()>;
-  ViewBulletin(int rank, int ranks, Publish publish, LookUp look_up)
+  ViewBulletin(int rank, int ranks, std::function<void(const std::string&)> publish,
+               std::function<std::string()> look_up)
       : rank_(rank), ranks_(ranks), publish_(std::move(publish)), look_up_(std::move(look_up)) {}
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
@@ -49,8 +48,8 @@ class ViewBulletin final : public Bulletin {
 
  private:
   const int rank_, ranks_;
-  const Publish publish_;
-  const LookUp look_up_;
+  const std::function<void(const std::string& words)> publish_;
+  const std::function<std::string()> look_up_;
 };
 
 /// A rank of a job whose members change. The network's thread and the application share it, behind one mutex.
@@ -116,6 +115,11 @@ class ChangingRank final : public SayingRankContext, public Changes {
   }
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
   std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override;
+  void enters_late() override { enters_late_.store(true, std::memory_order_relaxed); }
+  bool some_may_meet() const override { return line_ && line_->is_on_one_host(); }
+  std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override;
+  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
+                              const std::function<void()>& look) override;
 
  private:
   /// Comes to the job, and into its first world.
@@ -151,6 +155,13 @@ class ChangingRank final : public SayingRankContext, public Changes {
     throw Left();
   }
   std::unique_ptr<PartOfJob> join(const View& view);
+  JoinOptions join_options(const View& some, const std::string& meeting, std::function<void()> look) const {
+    return {.rank = static_cast<int>(*some.place_of(member_.number())),
+            .ranks = static_cast<int>(some.members.size()),
+            .job = text(meeting, " of ", line_->address(), ':', options_.port, ' ', digits_of(options_.token)),
+            .timeout = kForTheSlowest,
+            .look = std::move(look)};
+  }
   std::string meeting_of(std::uint64_t epoch);
 
   const ChangingRankOptions options_;
@@ -171,7 +182,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::optional<ProcessWords> result_;                // that it has reported, and the master has not heard
   std::uint64_t taken_ = 0;                           // batches that have come
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
-  std::atomic<bool> changing_{false}, sent_away_{false};
+  std::atomic<bool> changing_{false}, sent_away_{false}, enters_late_{false};
   std::atomic<bool> waits_{false};  // and has said so; the application alone writes it
   Engine* engine_ = nullptr;        // of the present world
 
@@ -260,6 +271,9 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
       under_way_ |= words.content->view.epoch > 0;
       member_.tell(words.content);
       if (member_.standing() == Standing::excluded) stand_still();  // nobody asks it to, and it may wait in a round
+      if (const auto next = member_.next(); enters_late_ && next && !next->is_awaited()) {
+        line.write({.kind = ProcessWords::Kind::begun, .epoch = next->epoch});
+      }
       break;
     case MasterWords::Kind::batch:
       if (!asked_ || asked_->taken != words.taken) break;  // it was asked twice
@@ -353,12 +367,7 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
     if (options_.look) options_.look();
   };
   joining_ = true;
-  JoinOptions options{
-      .rank = static_cast<int>(*view.place_of(member_.number())),
-      .ranks = static_cast<int>(view.members.size()),
-      .job = text("epoch ", view.epoch, " of ", line_->address(), ':', options_.port, ' ', digits_of(options_.token)),
-      .timeout = kForTheSlowest,
-      .look = look};
+  JoinOptions options = join_options(view, text("epoch ", view.epoch), look);
   if (line_->is_on_one_host()) return join_on_one_host(options).or_throw();
   const auto publish = [this, epoch = view.epoch](const std::string& words) {
     const std::lock_guard lock(mutex_);
@@ -462,6 +471,23 @@ std::optional<std::uint64_t> ChangingRank::take(std::uint64_t batches, std::uint
   const auto batch = batches_.front();
   batches_.pop_front();
   return batch;
+}
+
+std::shared_ptr<const View> ChangingRank::newest_view(std::uint64_t known, Duration within) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, within, [&] { return member_.newest()->epoch != known; });
+  return member_.newest();
+}
+
+std::shared_ptr<World> ChangingRank::meet(const std::string& name, const std::vector<MemberNumber>& members,
+                                          const std::function<void()>& look) {
+  View some;
+  for (const MemberNumber member : members) some.members.push_back({.number = member});
+  auto part = join_on_one_host(join_options(some, name, look));
+  if (!part) return nullptr;
+  const std::shared_ptr<PartOfJob> met = std::move(*part);
+  met->context().world().engine().name_ranks(some.names());
+  return {met, &met->context().world()};
 }
 
 }  // namespace

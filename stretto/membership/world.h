@@ -38,8 +38,8 @@ class World {
   /// Throws UsageError where forked().
   void require_own_process() const;
 
-  /// Keeps to the engine's end what it may still use of collectives that have failed: their rounds go on for ever.
-  void keep(std::shared_ptr<void> failed) { failed_.push_back(std::move(failed)); }
+  /// Keeps to the engine's end what it uses as long, as of collectives that have failed: their rounds go on for ever.
+  void keep(std::shared_ptr<void> used) { kept_.push_back(std::move(used)); }
 
  private:
   Transport& transport_;
@@ -49,7 +49,7 @@ class World {
   ProgressBy progress_by_ = ProgressBy::thread;
   // In the order in which they depend on one another: the driver, with its helper thread, ends first.
   std::optional<Engine> engine_;
-  std::vector<std::shared_ptr<void>> failed_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::optional<EngineDriver> driver_;
 };
 

@@ -31,6 +31,20 @@ struct GridCounts {
   /// Own steps between two rounds of `applied`, added up: before the first one they are not counted.
   std::uint64_t steps_between = 0;
 
+  /// Lines, one after the other, where members of the job change; 0: they do not.
+  std::uint64_t entered = 0;
+
+  /// What has been done in another line of the dimension.
+  void add(const GridCounts& other) {
+    for (const auto count :
+         {&GridCounts::opened, &GridCounts::skipped, &GridCounts::completed, &GridCounts::forced,
+          &GridCounts::abandoned, &GridCounts::applied, &GridCounts::fresh, &GridCounts::null, &GridCounts::missing,
+          &GridCounts::previous, &GridCounts::late, &GridCounts::bytes_sent, &GridCounts::contributed,
+          &GridCounts::steps_between, &GridCounts::entered}) {
+      this->*count += other.*count;
+    }
+    to_apply += other.to_apply;
+  }
   /// Own steps from one applied round to the next, τ; 0 before the second.
   double steps_per_round() const {
     return applied < 2 ? 0 : static_cast<double>(steps_between) / static_cast<double>(applied - 1);

@@ -420,7 +420,10 @@ void Master::decide() {
                                             " members are left without those that leave"));
   }
   std::vector<MemberNumber> let_go;
-  next.members = staying(most_held, let_go);
+  next.members = view().closed_up(staying(most_held, let_go));
+  for (const PlacedMember& member : next.members) {
+    if (reports_.at(member.number).leaving) next.leaving.push_back(member.number);
+  }
   for (const MemberNumber number : come) next.members.push_back({number, present_.at(number).host, kNoModel});
   if (next.members.size() < options_.least || next.members.empty()) {
     if (!few_since_) few_since_ = now_;

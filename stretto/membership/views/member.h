@@ -52,6 +52,8 @@ class Member {
 
   /// A master has said what the register holds. The newest counts.
   void tell(const std::shared_ptr<const Registered>& content);
+  /// The newest view of which it has heard.
+  const std::shared_ptr<const View>& newest() const { return told_ != nullptr ? told_ : view_; }
   /// The view whose world it may enter at its next call; null: none, or the members of that world are asked again.
   std::shared_ptr<const View> next() const;
   /// Its application is at a call, and has taken all results that it holds. Requires: next().

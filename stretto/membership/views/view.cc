@@ -76,6 +76,7 @@ Registered registered_in(const ViewJson& object) {
   view.departed = counts_in(object.at("departed"), "departed: expected numbers");
   view.next_number = count_in(object.at("next_number"), "next_number: expected a number");
   view.unused = counts_in(object.at("unused"), "unused: expected numbers");
+  if (object.contains("leaving")) view.leaving = counts_in(object.at("leaving"), "leaving: expected numbers");
   view.position = counts_in(object.at("position"), "position: expected numbers");
   expect(object.at("terms").is_object(), "terms: expected an object");
   for (const auto& [name, value] : object.at("terms").items()) {
@@ -101,6 +102,25 @@ std::vector<std::string> View::names() const {
   std::vector<std::string> names;
   for (const PlacedMember& member : members) names.push_back(text("member ", member.number));
   return names;
+}
+
+bool View::is_awaited() const {
+  const auto lacks = [this](const PlacedMember& member) { return member.held < static_cast<RoundsHeld>(complete); };
+  return !leaving.empty() || std::ranges::any_of(members, lacks);
+}
+
+std::vector<PlacedMember> View::closed_up(std::vector<PlacedMember> stay) const {
+  std::vector<PlacedMember> out;
+  std::size_t kept = 0;
+  for (const PlacedMember& member : members) {
+    if (kept < stay.size() && stay[kept].number == member.number) {
+      out.push_back(stay[kept++]);
+    } else if (kept < stay.size()) {
+      out.push_back(stay.back());
+      stay.pop_back();
+    }
+  }
+  return out;
 }
 
 bool View::has_departed(MemberNumber number) const {
@@ -132,7 +152,8 @@ std::string Registered::encoded() const {
   const ViewJson object = {
       {"epoch", view.epoch},       {"members", std::move(members)}, {"complete", view.complete},
       {"departed", view.departed}, {"position", view.position},     {"next_number", view.next_number},
-      {"unused", view.unused},     {"terms", view.terms},           {"end", static_cast<unsigned>(end)}};
+      {"unused", view.unused},     {"leaving", view.leaving},       {"terms", view.terms},
+      {"end", static_cast<unsigned>(end)}};
   return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
 }
 

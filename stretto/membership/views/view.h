@@ -35,6 +35,7 @@ struct View {
   std::vector<MemberNumber> departed = {};   ///< all members so far that were let go, ascending
   MemberNumber next_number = 0;              ///< a process with a number below it comes in never again, but
   std::vector<MemberNumber> unused = {};     ///< by these, which nobody has come in by; ascending, the latest of them
+  std::vector<MemberNumber> leaving = {};    ///< members that wish to leave, and stay for now
   std::vector<std::uint64_t> position = {};  ///< of the pool of batches, which membership does not interpret
   /// By name, what is the same for all members: version, model, optimizer, options, a secret's fingerprint.
   std::map<std::string, std::string> terms = {};
@@ -45,6 +46,11 @@ struct View {
   bool has(MemberNumber number) const { return place_of(number).has_value(); }
   /// By place, for a person: "member 5".
   std::vector<std::string> names() const;
+  /// Whether some member waits for the others in its world: it lacks what they hold, or wishes to leave.
+  bool is_awaited() const;
+  /// Some of its members, in the order of their places, as they are placed in the next view: each keeps its place, and
+  /// the last ones take the places of those that are gone, so that the lines of a grid change as little as they can.
+  std::vector<PlacedMember> closed_up(std::vector<PlacedMember> stay) const;
   /// Whether the member has been let go.
   bool has_departed(MemberNumber number) const;
   /// Whether a process of this number may become a member: no process has been one by it.

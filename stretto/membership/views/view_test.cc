@@ -104,5 +104,28 @@ TEST(View, RefusesOtherTypes) {
   }
 }
 
+/// Numbers by place, where those that stay are closed up.
+std::vector<MemberNumber> closed_up(const std::vector<MemberNumber>& before, const std::vector<MemberNumber>& stay) {
+  const auto placed = [](const std::vector<MemberNumber>& numbers) {
+    std::vector<PlacedMember> members;
+    for (const MemberNumber number : numbers) members.push_back({.number = number});
+    return members;
+  };
+  const View view{.members = placed(before)};
+  std::vector<MemberNumber> out;
+  for (const PlacedMember& member : view.closed_up(placed(stay))) out.push_back(member.number);
+  return out;
+}
+
+TEST(View, ThoseThatStayKeepTheirPlacesAndTheLastFillTheOthers) {
+  using Numbers = std::vector<MemberNumber>;
+  EXPECT_EQ(closed_up({0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}), (Numbers{0, 1, 2, 3, 4}));
+  EXPECT_EQ(closed_up({0, 1, 2, 3, 4}, {0, 2, 3, 4}), (Numbers{0, 4, 2, 3}));
+  EXPECT_EQ(closed_up({0, 1, 2, 3, 4}, {0, 1, 2, 3}), (Numbers{0, 1, 2, 3}));
+  EXPECT_EQ(closed_up({7, 3, 9, 4, 8}, {9, 4}), (Numbers{4, 9})) << "both places before are free";
+  EXPECT_EQ(closed_up({7, 3, 9, 4, 8}, {3, 8}), (Numbers{8, 3}));
+  EXPECT_EQ(closed_up({7, 3}, {}), Numbers());
+}
+
 }  // namespace
 }  // namespace stretto

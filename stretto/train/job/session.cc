@@ -50,6 +50,8 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
   }
   // In a world of others the recipe is made when this rank has what they have, in the order in which they make theirs.
   account_ = std::make_unique<MemberAccount>(changes(), listener, options_.recipe->across_worlds);
+  own_lines_ = options_.recipe->own_lines && changes().some_may_meet();
+  if (own_lines_) changes().enters_late();
   alone_ = std::make_unique<WorldOfOne>();
   recipe_ = make_recipe(alone_->world());
 }
@@ -59,8 +61,10 @@ Session::~Session() {
     world().keep(std::move(recipe_));
     world().keep(std::move(meeting_));
     (void)account_.release();  // the thread that asks it is not there, and may have held its lock
+    (void)lines_.release();    // likewise
     return;
   }
+  lines_.reset();
   account_.reset();  // nobody asks what recipe_ holds from now on
   if (by_layer_) replica_.reads_by_bucket()->on_bucket_read(nullptr);
   if (ModelCollectives* sums = replica_.model_collectives()) sums->sum_by(nullptr);
@@ -90,6 +94,7 @@ RecipeContext Session::recipe_context(World& world) {
     }
     options.places = changes().most();
     options.place = changes().place();
+    options.own_lines = own_lines_;
   }
   return context;
 }
@@ -258,7 +263,10 @@ void Session::bring_weights() {
 int Session::take() {
   require_no_failure("take");
   const Round before = recipe_->rounds();
-  insist([this](TimePoint deadline) { return recipe_->advance(*driver_, deadline); });
+  insist([this](TimePoint deadline) -> Result<int> {
+    if (own_lines_ && is_awaited()) return Error{Errc::members_changed, "others wait for this rank", -1};
+    return recipe_->advance(*driver_, deadline);
+  });
   return static_cast<int>(recipe_->rounds() - before);
 }
 

@@ -13,6 +13,7 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/job.h"
+#include "stretto/train/job/members/line_worlds.h"
 #include "stretto/train/job/members/member_account.h"
 #include "stretto/train/job/members/world_of_one.h"
 #include "stretto/train/job/rank_sessions.h"
@@ -220,6 +221,8 @@ class Session final : private BatchSource {
   /// Waits until the engine of this world stands still, and takes what has been completed before: this rank has said,
   /// or will, that it holds that.
   void take_what_is_complete();
+  /// With own_lines_: whether a member waits for this rank in a world that has been decided since.
+  bool is_awaited();
   /// In a world just entered: makes what is made anew in each.
   void come_in();
   /// The members of the present world give each other what they lack, and begin. False: they change again.
@@ -334,6 +337,8 @@ class Session final : private BatchSource {
   std::unique_ptr<Recipe> recipe_;
 
   // Where members change:
+  bool own_lines_ = false;             // RecipeOptions::own_lines
+  std::unique_ptr<LineWorlds> lines_;  // with it, once this rank has begun; else null
   std::unique_ptr<MemberAccount> account_;        // hears of rounds before listener_; else null
   std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
   std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long

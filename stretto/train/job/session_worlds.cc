@@ -66,6 +66,12 @@ void Session::follow() {
   } while (!begin_in_world());
 }
 
+bool Session::is_awaited() {
+  if (!changes().changing()) return false;
+  const auto newest = changes().newest_view(0, Duration(0));
+  return newest->epoch > view().epoch && newest->is_awaited();
+}
+
 bool Session::begin_in_world() {
   const Round before = changes().view().complete;
   std::unique_ptr<Recipe> next;
@@ -98,6 +104,7 @@ bool Session::begin_in_world() {
   }
   if (next != nullptr) {
     if (!averages()) next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    if (own_lines_) next->go_on_in(recipe_->grid());
     recipe_.swap(next);
     replica_.detach();  // from memory of the world before
   }
@@ -110,6 +117,10 @@ bool Session::begin_in_world() {
   fetched_.clear();
   before_.clear();
   if (changes().begin()) {
+    if (own_lines_ && recipe_->grid() != nullptr) {
+      if (lines_ == nullptr) lines_ = std::make_unique<LineWorlds>(changes(), recipe_->grid());
+      lines_->begun(changes().view().epoch);
+    }
     listener_.members_are_new();
     return true;
   }
@@ -354,6 +365,7 @@ void Session::begin_again(std::uint64_t batches_before) {
     // What the rank holds is asked for at any time: the recipe that knows it stays until another one does.
     std::unique_ptr<Recipe> next = make_recipe(world());
     if (!averages()) next->carried_sums()->go_on_from(*recipe_->carried_sums());
+    if (own_lines_) next->go_on_in(recipe_->grid());
     recipe_.swap(next);
     account_->begun(recipe_->carried_sums());
   } else {

@@ -167,7 +167,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
 
 std::vector<GridCounts> line_counts(const GridAllreduce* grid) {
   std::vector<GridCounts> counts;
-  for (int dimension = 0; grid != nullptr && dimension < grid->layout().dimensions(); ++dimension) {
+  for (int dimension = 0; grid != nullptr && dimension < grid->dimensions(); ++dimension) {
     counts.push_back(grid->counts(dimension));
   }
   return counts;

@@ -314,6 +314,7 @@ void fields(Json& json, typename Json::template Of<GridCounts>& c) {
   json("to_apply_ns", c.to_apply);
   json("contributed", c.contributed);
   json("steps_between", c.steps_between);
+  if (json.has("entered", c.entered != 0)) json("entered", c.entered);
 }
 
 template <class Json>

@@ -472,7 +472,7 @@ void Trainer::Impl::report_steps() {
 
 void Trainer::Impl::end() {
   report_steps();
-  report_.lines = line_counts(session_.recipe().grid());
+  report_.lines = line_counts(session_.recipe().grid().get());
   report_.sent = traffic().since(traffic_before_);
   report_.seconds = seconds(last_applied_ - start_);
   report_.compute_share = pacer_.real_compute_share();

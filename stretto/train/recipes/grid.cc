@@ -56,8 +56,11 @@ class Grid final : public Recipe {
         choices_(choices),
         average_(context_),
         model_(context.replica, choices.momentum) {
-    if (context.engine.size() == 1) return;
-    grid_ = std::make_shared<GridAllreduce>(context.engine, model_.buckets(), choices.grid);
+    if (context.options.own_lines) {
+      grid_ = std::make_shared<GridAllreduce>(model_.buckets(), choices.grid);
+    } else if (context.engine.size() > 1) {
+      grid_ = std::make_shared<GridAllreduce>(context.engine, model_.buckets(), choices.grid);
+    }
   }
 
   void begin_step(std::uint64_t samples, Duration waited) override {
@@ -80,7 +83,7 @@ class Grid final : public Recipe {
 
   Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (const auto why = failure()) return *why;
-    if (context_.engine.frozen()) return Error{Errc::members_changed, "the members of the grid change", -1};
+    if (!own_lines() && context_.engine.frozen()) return Error{Errc::members_changed, "the members of the grid change", -1};
     if (average_.steps() != 0) return 0;  // on the way to the next full round
     return beside_lines(driver, deadline, [&](TimePoint by) { return average_.exchange(driver, by); });
   }
@@ -93,7 +96,7 @@ class Grid final : public Recipe {
       if (!taken) return taken;
       ended_ = true;
     }
-    if (grid_ == nullptr || grid_->stop(driver, deadline)) return taken;
+    if (stop_lines(driver, deadline)) return taken;
     return Error{Errc::timeout, "the rounds of this rank's lines end", -1};
   }
 
@@ -106,7 +109,7 @@ class Grid final : public Recipe {
       if (!over || !*over) return over;
       ended_ = true;
     }
-    return grid_ == nullptr || grid_->stop(driver, driver.clock().now());
+    return stop_lines(driver, driver.clock().now());
   }
 
   std::vector<std::shared_ptr<Collective>> collectives() const override {
@@ -129,12 +132,18 @@ class Grid final : public Recipe {
   std::vector<std::string> take_lines() override {
     return grid_ == nullptr ? std::vector<std::string>() : grid_->take_lines();
   }
-  const GridAllreduce* grid() const override { return grid_.get(); }
+  std::shared_ptr<GridAllreduce> grid() const override { return grid_; }
+  void go_on_in(std::shared_ptr<GridAllreduce> grid) override { grid_ = std::move(grid); }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
   bool averages_gradients() const override { return false; }
 
  private:
+  /// They are another's to enter, and go on when the members of the job have changed.
+  bool own_lines() const { return context_.options.own_lines; }
+  bool stop_lines(Driver& driver, TimePoint deadline) {
+    return own_lines() || grid_ == nullptr || grid_->stop(driver, deadline);
+  }
   std::optional<Error> failure() const { return grid_ == nullptr ? std::nullopt : grid_->failure(); }
 
   void end_step(bool moved) {
@@ -237,7 +246,9 @@ void check_grid(const RecipeOptions& options, int ranks) {
 
 std::unique_ptr<Recipe> make_grid(const RecipeContext& context) {
   check_state(context.options, GridModel::has_momentum(context.replica));
-  return std::make_unique<Grid>(context, choices_of(context.options, context.engine.size()));
+  // Where members change there may be more of them later: a grid of too few has fewer dimensions.
+  const int ranks = context.options.own_lines ? std::max(context.engine.size(), 4) : context.engine.size();
+  return std::make_unique<Grid>(context, choices_of(context.options, ranks));
 }
 
 }  // namespace stretto

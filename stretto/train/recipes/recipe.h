@@ -75,6 +75,7 @@ struct RecipeOptions {
   Round rounds_before = 0;                 ///< with it: PartialOptions::rounds_before
   int place = 0;                           ///< with it: this rank's in notes
   int places = 1;                          ///< with it: as many as there may be members
+  bool own_lines = false;                  ///< with it: the lines of a grid have engines of their own
   bool overlap = false;                    ///< hand gradients over during the backward pass where the algorithm can
   /// For a loop of the user's own (RoundNotes): no parameter moves that no rank had a gradient for, and ranks whose
   /// optimizers differ are named. Costs a small bucket more.
@@ -236,8 +237,10 @@ class Recipe {
   virtual WeightsByBucket* weights_by_bucket() { return nullptr; }
   /// Lines may come up while this rank waits, where there is one (take_lines()).
   virtual OrderedGradients* ordered() { return nullptr; }
-  /// The lines in which ranks average models, where there are some: for what they have counted.
-  virtual const GridAllreduce* grid() const { return nullptr; }
+  /// The lines in which ranks average models, where there are some.
+  virtual std::shared_ptr<GridAllreduce> grid() const { return nullptr; }
+  /// With RecipeOptions::own_lines: goes on in the lines of the recipe of the world before.
+  virtual void go_on_in(std::shared_ptr<GridAllreduce> /*grid*/) {}
   /// Where members of the job change.
   virtual CarriedSums* carried_sums() { return nullptr; }
 };

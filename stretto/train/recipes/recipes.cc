@@ -81,7 +81,8 @@ constexpr RecipeInfo kRecipes[] = {
      .options = kGridOptions,
      .check = check_grid,
      .across_worlds = AcrossWorlds::averaged,
-     .parts_ranks = true},
+     .parts_ranks = true,
+     .own_lines = true},
 };
 
 constexpr std::string_view kPlain = "a name of small letters, digits and dashes, as in local or d-psgd";

@@ -41,6 +41,7 @@ struct RecipeInfo {
   bool draws = false;              ///< from RecipeOptions::seed, under any policy
   bool averages_momentum = false;  ///< its full rounds do, unless average-momentum says otherwise
   bool keeps_models = false;       ///< with AcrossWorlds::averaged: full rounds leave each rank a model of its own
+  bool own_lines = false;          ///< with AcrossWorlds::averaged: RecipeOptions::own_lines, where members can meet
   /// Options of an algorithm outside the library: register_recipe() adds these to algorithm_options(), and their names
   /// to `options`.
   std::span<const AlgorithmOption> own_options = {};

@@ -31,8 +31,18 @@ LineRounds::LineRounds(Engine& engine, const std::string& dimension, const std::
 }
 
 LineRounds::~LineRounds() {
-  const Engine::Pause pause(engine_);
-  engine_.remove(id_);
+  {
+    const Engine::Pause pause(engine_);
+    engine_.remove(id_);
+  }
+  // The models may outlive the line.
+  const MutexLock lock(mutex_);
+  for (const auto& [round, flight] : flights_) {
+    if (flight.brought != nullptr) models_.unpin(*flight.brought);
+  }
+  for (const auto& [round, result] : waiting_) release(*result);
+  for (LineResult* const result : taken_) release(*result);
+  if (newest_ != nullptr) models_.unpin(*newest_);
 }
 
 int LineRounds::number_of(int rank) const {

@@ -1,0 +1,243 @@
+#include "stretto/train/job/members/line_worlds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "stretto/base/error.h"
+#include "stretto/base/random.h"
+#include "stretto/membership/joined_rank.h"
+
+namespace stretto {
+namespace {
+
+using namespace std::chrono_literals;
+using Line = std::vector<MemberNumber>;
+
+View view_of(std::uint64_t epoch, const std::vector<MemberNumber>& members, RoundsHeld held = 0) {
+  View view{.epoch = epoch};
+  for (const MemberNumber member : members) view.members.push_back({.number = member, .held = held});
+  return view;
+}
+
+/// Of all members, by dimension; in each of them a member is in one at most.
+std::set<std::pair<int, Line>> lines_in(const View& view, const GridOptions& grid = {}) {
+  std::set<std::pair<int, Line>> lines;
+  for (int dimension = 0; dimension < grid.dimensions; ++dimension) {
+    std::map<MemberNumber, Line> of;
+    for (const PlacedMember& member : view.members) {
+      const Line line = line_in(view, true, member.number, dimension, grid, 1000);
+      if (line.empty()) continue;
+      EXPECT_EQ(std::ranges::count(line, member.number), 1);
+      for (const MemberNumber other : line) {
+        EXPECT_TRUE(of.try_emplace(other, line).first->second == line) << "member " << other << " is in two";
+      }
+      lines.emplace(dimension, line);
+    }
+  }
+  return lines;
+}
+
+TEST(LineIn, FollowsTheLayoutOfThoseThatHaveAModel) {
+  View view = view_of(3, {7, 3, 9, 4});
+  EXPECT_EQ(line_in(view, false, 7, 0, {}, 10), (Line{7, 3}));
+  EXPECT_EQ(line_in(view, false, 7, 1, {}, 10), (Line{7, 9}));
+  EXPECT_EQ(line_in(view, false, 8, 0, {}, 10), Line());
+  view.members[1].held = kNoModel;
+  EXPECT_EQ(line_in(view, false, 3, 0, {}, 10), Line()) << "it is in none before it has a model";
+  EXPECT_EQ(line_in(view, false, 7, 0, {}, 10), (Line{7, 9, 4})) << "three make a single line";
+  EXPECT_EQ(line_in(view, false, 7, 1, {}, 10), Line());
+  EXPECT_EQ(line_in(view, true, 7, 0, {}, 10), (Line{7, 3}));
+  EXPECT_EQ(line_in(view, false, 7, 0, {}, 2), Line()) << "longer than the model";
+  EXPECT_EQ(line_in(view, false, 7, 0, {.rows = 4}, 10), (Line{7, 9, 4})) << "rows that do not fit";
+  EXPECT_EQ(line_in(view_of(1, {7}), true, 7, 0, {}, 10), Line());
+}
+
+TEST(LineIn, FewLinesChangeWhereAMemberComesOrGoes) {
+  Random random(5);
+  std::vector<MemberNumber> members;
+  MemberNumber next = 0;
+  while (next < 40) members.push_back(next++);
+  std::size_t changed = 0, all = 0;
+  constexpr std::size_t kChanges = 1000;
+  View view = view_of(1, members);
+  auto lines = lines_in(view);
+  for (std::uint64_t change = 1; change <= kChanges; ++change) {
+    const std::size_t count = view.members.size();
+    if (count < 90 && (count <= 8 || random.below(2) == 0)) {
+      view.members.push_back({.number = next++, .held = 0});
+    } else {
+      std::vector<PlacedMember> stay = view.members;
+      stay.erase(stay.begin() + static_cast<std::ptrdiff_t>(random.below(count)));
+      view.members = view.closed_up(stay);
+    }
+    view.epoch = change + 1;
+    auto now = lines_in(view);
+    changed += static_cast<std::size_t>(std::ranges::count_if(now, [&](const auto& line) { return !lines.contains(line); }));
+    all += now.size();
+    lines = std::move(now);
+  }
+  RecordProperty("lines_changed_of_1000", static_cast<int>(1000 * changed / kChanges));
+  EXPECT_LT(changed, 4 * kChanges) << "of " << all / kChanges << " lines";
+}
+
+/// What the nodes of a test share: the newest view.
+class Views {
+ public:
+  std::shared_ptr<const View> newest(std::uint64_t known, Duration within) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, within, [&] { return view_->epoch != known; });
+    return view_;
+  }
+  void tell(View view) {
+    const std::lock_guard lock(mutex_);
+    view_ = std::make_shared<const View>(std::move(view));
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<const View> view_ = std::make_shared<const View>();
+};
+
+/// A member that makes worlds with others of this process, and does nothing else.
+class Meets final : public Changes {
+ public:
+  Meets(Views& views, MemberNumber number) : views_(views), number_(number) {}
+  MemberNumber number() const override { return number_; }
+  bool some_may_meet() const override { return true; }
+  std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override {
+    return views_.newest(known, within);
+  }
+  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
+                              const std::function<void()>& look) override {
+    const auto me = std::ranges::find(members, number_);
+    auto part = join_on_one_host({.rank = static_cast<int>(me - members.begin()),
+                                  .ranks = static_cast<int>(members.size()),
+                                  .job = text("test ", ::getpid(), ' ', name),
+                                  .look = look});
+    if (!part) return nullptr;
+    const std::shared_ptr<PartOfJob> met = std::move(*part);
+    return {met, &met->context().world()};
+  }
+
+  const View& view() const override { return none_; }
+  int place() const override { return 0; }
+  int most() const override { return 1; }
+  void holds(std::function<Holding()>) override {}
+  bool changing() const override { return false; }
+  void enter() override {}
+  bool begin() override { return true; }
+  bool finish() override { return true; }
+  bool told_to_leave() const override { return false; }
+  void leave() override {}
+  void require_master() const override {}
+  void waits(bool) override {}
+  void handed_over(std::uint64_t) override {}
+  std::optional<std::uint64_t> take(std::uint64_t, std::uint64_t) override { return std::nullopt; }
+
+ private:
+  Views& views_;
+  const MemberNumber number_;
+  const View none_;
+};
+
+/// A node that makes steps of its own, and takes what its lines bring, until it is destroyed.
+class TestNode {
+ public:
+  TestNode(Views& views, MemberNumber number)
+      : changes_(views, number),
+        grid_(std::make_shared<GridAllreduce>(std::vector<BucketSpec>{{DataType::int64, 40}}, GridAllreduceOptions{})),
+        worlds_(std::make_unique<LineWorlds>(changes_, grid_)),
+        application_([this] { train(); }) {}
+  ~TestNode() {
+    stops_ = true;
+    application_.join();
+    worlds_.reset();
+  }
+  TestNode(const TestNode&) = delete;
+  TestNode& operator=(const TestNode&) = delete;
+
+  GridCounts counts(int dimension) const { return grid_->counts(dimension); }
+  std::string failure() const { return grid_->failure() ? grid_->failure()->message : ""; }
+  int num_models() const { return grid_->num_models(); }
+
+ private:
+  void train() {
+    std::int64_t step = 0;
+    while (!stops_) {
+      grid_->take([](const GridSlice& slice) { EXPECT_NE(slice.brought, nullptr); });
+      Contribution& model = grid_->acquire();
+      std::ranges::fill(model.as<std::int64_t>(0), ++step);
+      grid_->publish(&model, 1);
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+
+  Meets changes_;
+  const std::shared_ptr<GridAllreduce> grid_;
+  std::unique_ptr<LineWorlds> worlds_;
+  std::atomic<bool> stops_{false};
+  std::thread application_;
+};
+
+TEST(LineWorldsTest, LinesThatDoNotChangeStayAndTheOthersGoOn) {
+  Views views;
+  std::map<MemberNumber, std::unique_ptr<TestNode>> nodes;
+  std::vector<MemberNumber> members;
+  MemberNumber next = 0;
+  const SteadyClock clock;
+  Random random(11);
+  View view = view_of(0, {});
+  std::map<std::pair<MemberNumber, int>, std::pair<Line, std::uint64_t>> before;  // its line, and how many before it
+
+  for (int change = 0; change < 25; ++change) {
+    const bool comes = change < 6 || view.members.size() < 3 || (view.members.size() < 10 && random.below(2) == 0);
+    if (comes) {
+      nodes.emplace(next, std::make_unique<TestNode>(views, next));
+      view.members.push_back({.number = next++, .held = 0});
+    } else {
+      std::vector<PlacedMember> stay = view.members;
+      const auto gone = stay.begin() + static_cast<std::ptrdiff_t>(random.below(stay.size()));
+      const MemberNumber number = gone->number;
+      stay.erase(gone);
+      view.members = view.closed_up(stay);
+      if (random.below(2) == 0) nodes.erase(number);  // the others see that it is gone before they hear of it
+      view.epoch = static_cast<std::uint64_t>(change) + 1;
+      views.tell(view);
+      nodes.erase(number);
+    }
+    view.epoch = static_cast<std::uint64_t>(change) + 1;
+    views.tell(view);
+    for (const auto& [number, node] : nodes) {
+      for (const int dimension : {0, 1}) {
+        const Line line = line_in(view, true, number, dimension, {}, 40);
+        auto& [was, entered] = before[{number, dimension}];
+        const std::uint64_t applied = node->counts(dimension).applied;
+        const TimePoint late = clock.now() + 60s;
+        const auto goes_on = [&] {
+          const GridCounts counts = node->counts(dimension);
+          return line.empty() || (counts.applied > applied + 2 && (line == was || counts.entered > entered));
+        };
+        while (!goes_on() && clock.now() < late) std::this_thread::sleep_for(1ms);
+        ASSERT_TRUE(goes_on()) << "member " << number << " in dimension " << dimension << " behind change " << change;
+        EXPECT_EQ(node->failure(), "");
+        EXPECT_LE(node->num_models(), 4);
+        if (line == was) EXPECT_EQ(node->counts(dimension).entered, entered) << "a line that has not changed";
+        was = line;
+        entered = node->counts(dimension).entered;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stretto
