@@ -83,8 +83,8 @@ Subcommand bench_command(std::function<int(const OrderingPlanCommand&)> networks
       .summary = "Measures our collectives beside those of other libraries.",
       .introduction = "Measures our collectives, and beside them, in the same run, those of other libraries.",
       .table = {bench_allreduce_command(), bench_skew_command(), bench_spin_command(), bench_overlap_command(),
-                bench_simulate_command(), bench_limits_command(), bench_link_command(), bench_tune_command(),
-                bench_plot_command()}};
+                bench_simulate_command(), bench_limits_command(), bench_link_command(), bench_grid_command(),
+                bench_tune_command(), bench_plot_command()}};
   for (Subcommand& command : ordering_benchmarks(std::move(networks))) group.table.push_back(std::move(command));
   return group;
 }

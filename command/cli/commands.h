@@ -7,6 +7,7 @@ namespace stretto::command {
 // The commands that neither train nor speak of the others.
 
 Subcommand bench_allreduce_command();
+Subcommand bench_grid_command();
 Subcommand bench_limits_command();
 Subcommand bench_link_command();
 Subcommand bench_overlap_command();

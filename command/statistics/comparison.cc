@@ -34,10 +34,12 @@ bool is_loaded(const Sample& sample) {
 }
 
 void ComparisonOptions::describe_measurement(CommandLine& line, std::vector<std::string> libraries) {
-  line.option("--against", "LIST",
-              "Libraries that are measured in the same run, interleaved and in rotating order: openmpi, openmpi-spin "
-              "(never yields its core), mpich, gloo.",
-              into(against, std::move(libraries)));
+  if (!libraries.empty()) {
+    line.option("--against", "LIST",
+                "Libraries that are measured in the same run, interleaved and in rotating order: openmpi, openmpi-spin "
+                "(never yields its core), mpich, gloo.",
+                into(against, std::move(libraries)));
+  }
   line.option("--repeats", "N", fmt::format("Repetitions; each starts fresh processes. Default {}.", repeats),
               into(repeats, 1, 10000, "5"));
   line.option("--load", "N", "So many busy processes load the cores while a library is measured. Default 0.",

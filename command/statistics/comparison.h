@@ -67,7 +67,7 @@ struct ComparisonOptions {
   std::string csv;
   Output output;
 
-  /// `libraries`: those that may stand in --against.
+  /// `libraries`: those that may stand in --against; none: there is no such option.
   void describe_measurement(CommandLine& line, std::vector<std::string> libraries);
   void describe_output(CommandLine& line);
   /// How repetitions are taken and marked, for the end of --help.

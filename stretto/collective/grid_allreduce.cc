@@ -47,6 +47,9 @@ class GridAllreduce::Impl {
     return line != nullptr && line->failed();
   }
 
+  bool may_take() const {
+    return std::ranges::any_of(lines(), [](const auto& line) { return line->may_take(); });
+  }
   int take(FunctionRef<void(const GridSlice&)> apply) {
     if (newest_ == nullptr) return 0;
     int rounds = 0;
@@ -225,6 +228,9 @@ void GridAllreduce::enter(int dimension, std::shared_ptr<LineRounds> line) {
 }
 bool GridAllreduce::is_broken(int dimension) const {
   return impl_->is_broken(dimension);
+}
+bool GridAllreduce::may_take() const {
+  return impl_->may_take();
 }
 int GridAllreduce::take(FunctionRef<void(const GridSlice&)> apply) {
   return impl_->take(apply);

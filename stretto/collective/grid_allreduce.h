@@ -59,6 +59,8 @@ class GridAllreduce final : public Collective {
   GridAllreduce(const GridAllreduce&) = delete;
   GridAllreduce& operator=(const GridAllreduce&) = delete;
 
+  /// Whether a round is over since the last call of take(), also one that has brought nothing: for a caller that waits.
+  bool may_take() const;
   /// At a step boundary: hands over the slices that have come since the last call, round by round. publish() follows.
   /// Returns how many rounds had some.
   int take(FunctionRef<void(const GridSlice&)> apply);

@@ -142,6 +142,18 @@ class Comparisons(ProgramTest):
 
 
 class Limits(ProgramTest):
+    def test_grid(self):
+        for pace in ((), ("--pace", "2ms")):
+            result = stretto("bench", "grid", "--floats", "1000", "--time", "20ms", "--repeats", "1", "--json", *pace)
+            self.assert_succeeds(result)
+            rows = json.loads(result.stdout)["rows"]
+            self.assertEqual([row["rule"].split(",")[0] for row in rows], ["paper", "carry"])
+            for row in rows:
+                self.assertEqual((row["ranks"], row["bytes"]), (4, 4000))
+                self.assertGreater(row["wire_mb_per_s"]["median"], 0)
+        self.assert_rejected(stretto("bench", "grid", "--dimensions", "3"), "3")
+        self.assert_rejected(stretto("bench", "grid", "--floats", "1"), "1")
+
     def test_link(self):
         result = stretto("bench", "link", "--sizes", "4,4KiB,64KiB", "--time", "5ms", "--json")
         self.assert_succeeds(result)

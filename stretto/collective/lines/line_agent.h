@@ -47,6 +47,8 @@ class LineAgent {
   /// An open round is complete, and waits for the application.
   void completed(Round round);
 
+  /// Whether take() would return some.
+  bool may_take() const { return !here_.empty() && here_.begin()->second.complete; }
   /// At a step boundary: the rounds that the application applies now, ascending. What comes for them later is late.
   std::vector<Round> take();
   /// After that: it has applied what it has taken, and `version` of its model is the newest. Versions count from 1, and

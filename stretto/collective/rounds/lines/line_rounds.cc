@@ -57,6 +57,11 @@ LineRounds::Flight& LineRounds::flight(Round round) {
 
 // ---- the application's thread ----
 
+bool LineRounds::may_take() const {
+  const MutexLock lock(mutex_);
+  return agent_.may_take();
+}
+
 std::vector<LineResult*> LineRounds::take() {
   const MutexLock lock(mutex_);
   for (const Round round : agent_.take()) {

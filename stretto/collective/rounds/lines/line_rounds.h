@@ -52,6 +52,8 @@ class LineRounds final : public CollectiveBase {
 
   // ---- the application's thread ----
 
+  /// Whether a round is complete that the application has not taken, also one with nothing for it.
+  bool may_take() const;
   /// The rounds that are complete, oldest first; valid until applied(). With ElasticUpdate::carry those alone to which
   /// this node has contributed.
   std::vector<LineResult*> take();
