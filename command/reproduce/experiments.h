@@ -130,4 +130,15 @@ Judgement judge_grid_semantics(const Experiment& finished);
 /// The same figures, of which nothing is required.
 Judgement show_grid_semantics(const Experiment& finished);
 
+/// `stretto reproduce grid-scaling`: an elastic grid and parameter servers on 1, 4 and 16 nodes with AlexNet's
+/// parameters, its step and its link (Peng, UCB/EECS-2018-77, Table 4.1), in virtual time and without gradients. Then
+/// as many nodes as the command says, in ever more dimensions, some of them late; and members that are lost, too.
+std::vector<Experiment> grid_scaling_experiments(const ReproduceCommand& command);
+
+/// The shares of the ideal speed-up, beside the paper's. Holds where those of the grid are at least 95 %, and those of
+/// servers less than 50 %.
+Judgement judge_grid_scaling(const Experiment& finished);
+/// Holds where a grid loses at most 5 % to waiting while it trains, and makes twice the batches of synchronous SGD.
+Judgement judge_many_nodes(const Experiment& finished);
+
 }  // namespace stretto::command

@@ -225,6 +225,16 @@ const std::vector<Reproduction>& table() {
        "digits",
        {.ranks = 64, .repeats = 5, .steps = 60, .pace = 12500us},
        grid_semantics_experiments},
+      {"grid-scaling",
+       "Throughput of an elastic grid and of servers, by the number of nodes: Peng, Table 4.1.",
+       "AlexNet's parameters on 1, 4 and 16 nodes over the paper's link (Peng, UCB/EECS-2018-77, Table 4.1): an "
+       "elastic "
+       "grid, and parameter servers on all nodes; then --ranks nodes in one dimension to as many as there may be, with "
+       "nodes that are late, and with nodes that are lost. In virtual time and without gradients: memory that nodes "
+       "copy is not in it. Three minutes on one core.",
+       "digits",
+       {.ranks = 64, .steps = 1000, .pace = 662ms},
+       grid_scaling_experiments},
   };
   return reproductions;
 }

@@ -261,11 +261,25 @@ class Train(ProgramTest):
 
 @unittest.skipUnless(CAN_TRAIN, "no stretto-train in this build (STRETTO_TORCH=OFF)")
 class Reproduce(ProgramTest):
+    @staticmethod
+    def grey_images(folder):
+        """Images of one grey each, in place of those that a package brings."""
+        with gzip.open(pathlib.Path(folder, "digits.csv.gz"), "wt") as file:
+            file.writelines(",".join([str(image % 17)] * 64 + [str(image % 10)]) + "\n" for image in range(1797))
+
+    def test_grid_scaling(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.grey_images(folder)
+            result = stretto("reproduce", "grid-scaling", "--ranks", "8", "--steps", "600", "--json",
+                             env={**os.environ, "STRETTO_DATA": folder})
+        self.assert_succeeds(result)
+        reproduced = json.loads(result.stdout)
+        self.assertEqual(reproduced["holds"], [True] * 5)
+        self.assertEqual([len(experiment["runs"]) for experiment in reproduced["experiments"]], [4, 4, 4, 4, 2])
+
     def test_group_averaging(self):
         with tempfile.TemporaryDirectory() as folder:
-            # Images of one grey each, in place of those that a package brings.
-            with gzip.open(pathlib.Path(folder, "digits.csv.gz"), "wt") as file:
-                file.writelines(",".join([str(image % 17)] * 64 + [str(image % 10)]) + "\n" for image in range(1797))
+            self.grey_images(folder)
             for name, experiments, groups in (("wagma-ablation", 2, 5), ("wagma-semantics", 4, 9), ("wagma-accuracy", 2, 22),
                                               ("grid-semantics", 4, 7)):
                 result = stretto("reproduce", name, "--ranks", "16", "--repeats", "1", "--steps", "2", "--json",

@@ -236,7 +236,7 @@ RunPlan plan_run(const TrainOptions& options, const TaskFacts& facts) {
   plan.network = network;
   if (!o.churn.empty()) plan.churn = parse_churn(o.churn, o.ranks);
   if (recipe.check != nullptr) recipe.check(plan.recipe, o.ranks);
-  if (o.least > 0) check_each_number(recipe, plan.recipe, o.ranks);
+  if (o.least > 0) check_each_number(recipe, plan.recipe, o.least, o.ranks);
   return plan;
 }
 

@@ -275,6 +275,11 @@ TEST(RunPlan, RefusesByNameWhatDoesNotGoOnWhereMembersChange) {
   wagma.algorithm_options.set("tau", "1001");
   EXPECT_EQ(complaint(wagma), "ranks 2:4 with tau 1001: expected at most 1000");
   EXPECT_EQ(complaint({.algorithm = "local:solo", .ranks = 4, .least = 2, .sync_every = 1000}), "");
+  TrainOptions grid{.algorithm = "easgd-grid", .ranks = 6, .least = 4, .sync_every = 1000};
+  grid.algorithm_options.set("dimensions", "2");
+  EXPECT_EQ(complaint(grid), "") << "so many are always left";
+  grid.least = 3;
+  EXPECT_THAT(complaint(grid), HasSubstr("a grid of 3 nodes in 2 dimensions"));
   EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .least = 2, .sync_every = 1001}),
             "ranks 2:4 with sync-every 1001: expected at most 1000, since rounds count the batches of each rank");
   EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .sync_every = 1001}), "");

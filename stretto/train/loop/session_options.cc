@@ -94,7 +94,7 @@ void check_members(const DistributedOptions& o, int most) {
   };
   const Algorithm algorithm = parse_algorithm(o.algorithm, most, o.quorum);
   require_goes_on("members that change", algorithm, o.algorithm_options, o.sync_every);
-  check_each_number(*algorithm.recipe, session_options(o, most).recipe_options, most);
+  check_each_number(*algorithm.recipe, session_options(o, most).recipe_options, 1, most);
   if (o.overlap) refuse("overlap", "none: buckets would be handed over in worlds that end meanwhile");
   if (o.progress_by != ProgressBy::thread) refuse("progress by the application", "by a thread, which can be stopped");
 }

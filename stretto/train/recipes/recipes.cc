@@ -192,10 +192,10 @@ Policy policy_among(const Algorithm& algorithm, bool quorum_given, int ranks) {
   return policy;
 }
 
-void check_each_number(const RecipeInfo& recipe, RecipeOptions options, int most) {
+void check_each_number(const RecipeInfo& recipe, RecipeOptions options, int least, int most) {
   if (recipe.check == nullptr || recipe.across_worlds != AcrossWorlds::averaged) return;
   options.members_change = true;
-  for (int ranks = 1; ranks <= most; ++ranks) recipe.check(options, ranks);
+  for (int ranks = least; ranks <= most; ++ranks) recipe.check(options, ranks);
 }
 
 void require_goes_on(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,

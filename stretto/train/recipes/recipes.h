@@ -88,9 +88,9 @@ Algorithm parse_algorithm(const std::string& text, int ranks, int quorum = 0);
 /// Its policy among so many ranks, where members of the job change: half of those that are there, or as many as were
 /// asked for, in the argument or by a quorum that was given, if they are there.
 Policy policy_among(const Algorithm& algorithm, bool quorum_given, int ranks);
-/// Throws UsageError where the options do not fit each number of ranks up to `most`, of which there may be any where
-/// members of the job change and models are averaged.
-void check_each_number(const RecipeInfo& recipe, RecipeOptions options, int most);
+/// Throws UsageError where the options do not fit each number of ranks from `least` to `most`, of which there may be
+/// any where members of the job change and models are averaged.
+void check_each_number(const RecipeInfo& recipe, RecipeOptions options, int least, int most);
 /// Throws UsageError, which begins with `begin`, for what does not go on where members of the job change: an algorithm,
 /// its options, or `sync_every` own steps (0: as the algorithm has it).
 void require_goes_on(const std::string& begin, const Algorithm& algorithm, const AlgorithmOptions& options,
