@@ -11,7 +11,7 @@ namespace {
 
 // Learning rates are for the average over eight ranks, and small enough for gradients that come up to three rounds late
 // (docs/workloads.md has the measurements).
-constexpr std::array<WorkloadInfo, 7> kCatalogue{{
+constexpr std::array<WorkloadInfo, 8> kCatalogue{{
     {
         .name = "branches",
         .description = "the images of digits, a perceptron whose second head is used in every tenth step alone",
@@ -34,6 +34,18 @@ constexpr std::array<WorkloadInfo, 7> kCatalogue{{
         .lr = 0.05,
         .momentum = 0.9,
         .epochs = 40,
+        .bucketed = false,
+        .classifies = true,
+    },
+    {
+        .name = "digits-conv",
+        .description = "the same images, a small network of two convolutions, as AlexNet's",
+        .unit = "image",
+        .needs = "scikit-learn (1,438 training and 359 test images)",
+        .batch = 8,
+        .lr = 0.05,
+        .momentum = 0.9,
+        .epochs = 20,
         .bucketed = false,
         .classifies = true,
     },

@@ -24,8 +24,8 @@ TEST(Catalogue, EveryWorkloadHasDefaultsThatCanBeRun) {
     EXPECT_LT(info.momentum, 1);
     EXPECT_GT(info.epochs, 0u);
   }
-  EXPECT_THAT(names, testing::ElementsAre("branches", "digits", "digits-wide", "hyperplane", "plaid", "resnet-small",
-                                          "vowels"));
+  EXPECT_THAT(names, testing::ElementsAre("branches", "digits", "digits-conv", "digits-wide", "hyperplane", "plaid",
+                                          "resnet-small", "vowels"));
 }
 
 TEST(Catalogue, UnknownNameIsAnsweredWithTheKnownOnes) {
@@ -33,9 +33,9 @@ TEST(Catalogue, UnknownNameIsAnsweredWithTheKnownOnes) {
     workload_info("vowel");
     FAIL() << "no exception";
   } catch (const UsageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "unknown workload 'vowel'; there are branches, digits, digits-wide, hyperplane, plaid, resnet-small, vowels");
+    EXPECT_STREQ(error.what(),
+                 "unknown workload 'vowel'; there are branches, digits, digits-conv, digits-wide, hyperplane, plaid, "
+                 "resnet-small, vowels");
   }
 }
 

@@ -24,7 +24,8 @@ std::uint64_t Dataset::units(std::span<const std::uint32_t> samples) const {
 
 Result<std::shared_ptr<const Dataset>> load_dataset(std::string_view workload, const DatasetOptions& options) {
   const WorkloadInfo& info = workload_info(workload);
-  constexpr std::array<std::string_view, 4> kOfDigits = {"branches", "digits", "digits-wide", "resnet-small"};
+  constexpr std::array<std::string_view, 5> kOfDigits = {"branches", "digits", "digits-conv", "digits-wide",
+                                                         "resnet-small"};
   if (std::ranges::find(kOfDigits, info.name) != kOfDigits.end()) return load_digits(info.name, options);
   if (info.name == "hyperplane") return generate_hyperplane(options);
   if (info.name == "plaid") return load_plaid(options);

@@ -81,6 +81,7 @@ class DigitsWorkload final : public Workload {
 
   std::shared_ptr<torch::nn::Module> make_model(std::uint64_t seed) const override {
     if (info().name == "branches") return make_branches(seed);
+    if (info().name == "digits-conv") return make_small_convolutions(seed);
     if (info().name == "resnet-small") return make_small_resnet(seed);
     return std::make_shared<Perceptron>(widths(info().name), seed);
   }

@@ -49,6 +49,11 @@ class DigitsModel : public torch::nn::Module {
 /// get no gradient in the others. So the executed graph changes. 4,940 parameters; a buffer counts the steps.
 std::shared_ptr<DigitsModel> make_branches(std::uint64_t seed);
 
+/// A small network of AlexNet's kind on 8×8 pixels (Krizhevsky et al., "ImageNet classification with deep convolutional
+/// neural networks", 2012): two convolutions of 3×3 with 16 and 32 channels, behind each a rectifier and the maximum of
+/// 2×2, 64 rectified units, and a linear layer. 13,706 parameters.
+std::shared_ptr<DigitsModel> make_small_convolutions(std::uint64_t seed);
+
 /// A residual network on 8×8 pixels: a convolution, three blocks of two convolutions, all of 3×3 with 16 channels, each
 /// behind it a SyncBatchNorm, and a linear layer behind the mean over the pixels (He et al., "Deep Residual Learning
 /// for Image Recognition", 2016). 14,362 parameters; 14 sums over the ranks a step. Made for one rank; for several

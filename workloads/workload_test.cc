@@ -123,8 +123,8 @@ class AnyWorkload : public testing::TestWithParam<std::string_view> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Workloads, AnyWorkload,
-                         testing::Values("branches", "digits", "digits-wide", "hyperplane", "plaid", "resnet-small",
-                                         "vowels"),
+                         testing::Values("branches", "digits", "digits-conv", "digits-wide", "hyperplane", "plaid",
+                                         "resnet-small", "vowels"),
                          [](const auto& info) {
                            std::string name(info.param);
                            std::ranges::replace(name, '-', '_');
@@ -144,8 +144,8 @@ TEST_P(AnyWorkload, ModelIsAFunctionOfTheSeed) {
 
 TEST_P(AnyWorkload, HasAsManyParametersAsItSays) {
   const std::map<std::string_view, std::int64_t> expected{
-      {"branches", 4940}, {"digits", 4810},        {"digits-wide", 324490}, {"hyperplane", 8193},
-      {"plaid", 22987},   {"resnet-small", 14362}, {"vowels", 20553}};
+      {"branches", 4940},   {"digits", 4810}, {"digits-conv", 13706},  {"digits-wide", 324490},
+      {"hyperplane", 8193}, {"plaid", 22987}, {"resnet-small", 14362}, {"vowels", 20553}};
   EXPECT_EQ(num_parameters(*workload_->make_model(1)), expected.at(GetParam()));
 }
 

@@ -141,4 +141,12 @@ Judgement judge_grid_scaling(const Experiment& finished);
 /// Holds where a grid loses at most 5 % to waiting while it trains, and makes twice the batches of synchronous SGD.
 Judgement judge_many_nodes(const Experiment& finished);
 
+/// `stretto reproduce alexnet-grid`: a small convolutional network on `digits` with real gradients in virtual time, on
+/// one node, on a quarter of the nodes, and on all, as many batches in all (Peng, UCB/EECS-2018-77, section 4.4).
+std::vector<Experiment> alexnet_grid_experiments(const ReproduceCommand& command);
+
+/// Holds where the mean model is within 3 points of a single node's accuracy, and nodes of the larger grid are further
+/// from it than those of the smaller one.
+Judgement judge_alexnet_grid(const Experiment& finished);
+
 }  // namespace stretto::command

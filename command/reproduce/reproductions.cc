@@ -235,6 +235,15 @@ const std::vector<Reproduction>& table() {
        "digits",
        {.ranks = 64, .steps = 1000, .pace = 662ms},
        grid_scaling_experiments},
+      {"alexnet-grid",
+       "Accuracy of a convolutional network on an elastic grid: Peng, Figs 4.2 and 4.3.",
+       "The accuracy that a small convolutional network comes to on 2 × 2 and 4 × 4 nodes, by the paper's rule and by "
+       "the one that loses no step, beside that of one node after as many batches (Peng, UCB/EECS-2018-77, section "
+       "4.4, AlexNet there), and how far a node's own model is from the mean. Real gradients in virtual time, a round "
+       "in three steps. Five minutes on one core.",
+       "digits-conv",
+       {.ranks = 16, .repeats = 5, .epochs = 60, .pace = 10ms},
+       alexnet_grid_experiments},
   };
   return reproductions;
 }

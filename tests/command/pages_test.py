@@ -133,7 +133,7 @@ class Completion(Pages):
         self.assertEqual(self.bash("stretto", "train", "--ranks", "4", "pl"), ["plaid"])
         self.assertEqual(self.bash("stretto", "train", "--ranks=4", "pl"), ["plaid"])
         self.assertEqual(self.bash("stretto", "train", "--algorithm", "eager-quorum:2", "pl"), ["plaid"])
-        self.assertEqual(self.bash("stretto", "train", "--", "di"), ["digits", "digits-wide"])
+        self.assertEqual(self.bash("stretto", "train", "--", "di"), ["digits", "digits-conv", "digits-wide"])
         self.assertEqual(self.bash("stretto", "train", "--", "--"), [])
         self.assertEqual(self.bash("stretto", "completion", ""), ["bash", "zsh"])
 

@@ -277,6 +277,19 @@ class Reproduce(ProgramTest):
         self.assertEqual(reproduced["holds"], [True] * 5)
         self.assertEqual([len(experiment["runs"]) for experiment in reproduced["experiments"]], [4, 4, 4, 4, 2])
 
+    def test_alexnet_grid(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.grey_images(folder)
+            result = stretto("reproduce", "alexnet-grid", "--ranks", "9", "--repeats", "1", "--epochs", "1", "--json",
+                             env={**os.environ, "STRETTO_DATA": folder})
+        reproduced = json.loads(result.stdout)
+        self.assertEqual(result.returncode, 0 if reproduced["holds"] == [True] else 1, result.stderr)
+        experiment, = reproduced["experiments"]
+        self.assertEqual([run["ranks"] for run in experiment["runs"]], [1, 4, 4, 9, 9])
+        self.assertEqual(len(experiment["statements"]), 6)
+        for run in experiment["runs"]:
+            self.assertEqual({point["of"] for point in run["evaluations"]}, {"replica"})
+
     def test_group_averaging(self):
         with tempfile.TemporaryDirectory() as folder:
             self.grey_images(folder)
