@@ -148,5 +148,21 @@ std::vector<Experiment> alexnet_grid_experiments(const ReproduceCommand& command
 /// Holds where the mean model is within 3 points of a single node's accuracy, and nodes of the larger grid are further
 /// from it than those of the smaller one.
 Judgement judge_alexnet_grid(const Experiment& finished);
+/// `stretto reproduce momentum-exchange`: an elastic grid under the imbalances of grid-semantics, with momentum that
+/// stays local, is averaged, or is exchanged as particles do that collide.
+std::vector<Experiment> momentum_exchange_experiments(const ReproduceCommand& command);
+
+/// Nodes that collide in pairs drawn anew each time, along directions drawn anew, and do nothing else.
+struct Exchanged {
+  double decades_before = 0, decades_after = 0;  ///< between the energies of dimensions
+  double sum_off = 0;     ///< the length of what the sum of all velocities has changed by, beside its own
+  double energy_off = 0;  ///< likewise of the sum of their squares
+};
+Exchanged exchange_momenta(int nodes, std::uint64_t seed);
+
+/// The training loss. Nothing is required.
+Judgement show_momentum_exchange(const Experiment& finished);
+/// By collisions alone, with as many seeds as there were runs: the sums stay, and energies become alike.
+Judgement judge_momentum_exchange(std::span<const Experiment> finished);
 
 }  // namespace stretto::command

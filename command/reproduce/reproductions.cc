@@ -244,6 +244,17 @@ const std::vector<Reproduction>& table() {
        "digits-conv",
        {.ranks = 16, .repeats = 5, .epochs = 60, .pace = 10ms},
        alexnet_grid_experiments},
+      {"momentum-exchange",
+       "Momentum exchanged as particles do that collide, in an elastic grid.",
+       "Nodes that exchange momentum along directions drawn at random (Peng, UCB/EECS-2018-77, section 6.1.7): by "
+       "collisions alone, whether the sums stay and energies become alike in all dimensions; and in an elastic grid "
+       "the "
+       "training loss beside that of momentum that stays local or is averaged. A small model with real gradients in "
+       "virtual time. A minute on one core.",
+       "digits",
+       {.ranks = 64, .repeats = 5, .steps = 60, .pace = 12500us},
+       momentum_exchange_experiments,
+       judge_momentum_exchange},
   };
   return reproductions;
 }

@@ -53,10 +53,12 @@ class GridAllreduce::Impl {
   int take(FunctionRef<void(const GridSlice&)> apply) {
     if (newest_ == nullptr) return 0;
     int rounds = 0;
-    for (const auto& line : lines()) {
+    for (int dimension = 0; dimension < dimensions(); ++dimension) {
+      const auto line = this->line(dimension);
+      if (line == nullptr) continue;
       for (const LineResult* result : line->take()) {
         ++rounds;
-        hand_over(*result, line->rank(), apply);
+        hand_over(dimension, *result, line->rank(), apply);
       }
     }
     return rounds;
@@ -157,6 +159,10 @@ class GridAllreduce::Impl {
     }
     return out;
   }
+  std::shared_ptr<LineRounds> line(int dimension) const {
+    const MutexLock lock(mutex_);
+    return seats_.at(static_cast<std::size_t>(dimension)).line;
+  }
   std::shared_ptr<LineRounds> newest_line(int dimension) const {
     const MutexLock lock(mutex_);
     const Seat& seat = seats_.at(static_cast<std::size_t>(dimension));
@@ -180,7 +186,7 @@ class GridAllreduce::Impl {
     return entered;
   }
 
-  void hand_over(const LineResult& result, int me, FunctionRef<void(const GridSlice&)> apply) const {
+  void hand_over(int dimension, const LineResult& result, int me, FunctionRef<void(const GridSlice&)> apply) const {
     const int nodes = static_cast<int>(result.who.size());
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       const int bucket = static_cast<int>(i);
@@ -190,7 +196,9 @@ class GridAllreduce::Impl {
         if (who.count() == 0 || of.count() == 0) continue;
         const std::uint64_t at = of.begin * size_of(buckets_[i].type);
         const bool is_in = result.brought != nullptr && who.contains(me);
-        apply({.bucket = i,
+        apply({.dimension = dimension,
+               .round = result.round,
+               .bucket = i,
                .offset = of.begin,
                .count = of.count(),
                .sum = result.sums.bucket(bucket).data() + at,

@@ -30,6 +30,8 @@ struct GridAllreduceOptions {
 
 /// Elements of a bucket, and whose models are in their sum.
 struct GridSlice {
+  int dimension = 0;
+  Round round = 0;  ///< of the line of that dimension
   std::size_t bucket = 0;
   std::uint64_t offset = 0, count = 0;  ///< in elements
   const std::byte* sum = nullptr;       ///< of the models of `who`

@@ -294,18 +294,18 @@ class Reproduce(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             self.grey_images(folder)
             for name, experiments, groups in (("wagma-ablation", 2, 5), ("wagma-semantics", 4, 9), ("wagma-accuracy", 2, 22),
-                                              ("grid-semantics", 4, 7)):
+                                              ("grid-semantics", 4, 7), ("momentum-exchange", 3, 3)):
                 result = stretto("reproduce", name, "--ranks", "16", "--repeats", "1", "--steps", "2", "--json",
                                  env={**os.environ, "STRETTO_DATA": folder})
                 self.assert_succeeds(result)
                 self.assertIn("one run says nothing", result.stderr)
                 reproduced = json.loads(result.stdout)
-                self.assertEqual(reproduced["holds"], [True] * experiments)
+                self.assertEqual(reproduced["holds"], [True] * (experiments + (name == "momentum-exchange")))
                 for experiment in reproduced["experiments"]:
                     self.assertEqual(len(experiment["runs"]), groups)
                     for run in experiment["runs"]:
                         self.assertTrue(run["simulated"])
-                        is_grid = name == "grid-semantics" and run["algorithm"] not in ("sync", "wagma-quorum")
+                        is_grid = not name.startswith("wagma") and run["algorithm"] not in ("sync", "wagma-quorum")
                         steps = 1 if is_grid else 2  # whose last average waits for all
                         self.assertEqual(run["deposits"]["made"], steps * run["ranks"])
 

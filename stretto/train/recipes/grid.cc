@@ -17,7 +17,7 @@ struct GridChoices {
   GridAllreduceOptions grid;
   double alpha = 0.5;
   std::uint64_t every = 1;  // own steps between two exchanges
-  bool momentum = false;    // it travels with the model
+  GridModel::Momentum momentum = GridModel::Momentum::local;
 };
 
 GridChoices choices_of(const RecipeOptions& options, int ranks) {
@@ -42,7 +42,12 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
   }
   choices.alpha = given.number("alpha", 0.5);
   choices.every = given.count("steps-per-exchange", 1);
-  choices.momentum = given.word("average-momentum", "no") == "yes";
+  const bool exchanges = given.word("momentum-exchange", "no") == "yes";
+  if (given.word("average-momentum", "no") == "yes") choices.momentum = GridModel::Momentum::averaged;
+  if (exchanges && (choices.momentum == GridModel::Momentum::averaged || line.update == ElasticUpdate::paper)) {
+    throw UsageError("momentum-exchange yes: expected average-momentum no, and elastic-rule carry");
+  }
+  if (exchanges) choices.momentum = GridModel::Momentum::exchanged;
   if (!(choices.alpha > 0 && choices.alpha <= 1)) {
     throw UsageError(text("alpha ", choices.alpha, ": expected above 0, at most 1, as in alpha 0.5"));
   }

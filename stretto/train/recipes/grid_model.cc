@@ -4,15 +4,23 @@
 #include <cstring>
 
 #include "stretto/base/error.h"
+#include "stretto/train/recipes/momentum_exchange.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
 
-GridModel::GridModel(Replica& replica, bool momentum) : replica_(replica), buckets_(replica.parameter_buckets()) {
-  if (!momentum || !has_momentum(replica)) return;
+GridModel::GridModel(Replica& replica, Momentum momentum)
+    : replica_(replica), kind_(momentum), buckets_(replica.parameter_buckets()) {
+  if (momentum == Momentum::exchanged && !has_momentum(replica)) {
+    throw UsageError("momentum-exchange yes: expected SGD with momentum");
+  }
+  if (momentum == Momentum::local || !has_momentum(replica)) return;
   for (const BucketSpec& parameters : replica.parameter_buckets()) {
     const std::span momenta = std::span(buckets_).subspan(replica.parameter_buckets().size());
     const auto same = std::ranges::find(momenta, parameters.type, &BucketSpec::type);
+    if (momentum == Momentum::exchanged && parameters.type != DataType::float32) {
+      throw UsageError(text("momentum-exchange with parameters of ", name_of(parameters.type), ": expected float32"));
+    }
     same == momenta.end() ? buckets_.push_back(parameters) : void(same->count += parameters.count);
   }
 }
@@ -52,12 +60,30 @@ void GridModel::for_each_piece(std::size_t bucket, std::uint64_t begin, std::uin
 
 void GridModel::move(const GridSlice& slice, ElasticUpdate update, double alpha) {
   if (update == ElasticUpdate::carry && slice.brought == nullptr) return;
+  const bool is_momentum = slice.bucket >= replica_.parameter_buckets().size();
+  if (is_momentum && kind_ == Momentum::exchanged) return exchange(slice);
   const DataType type = buckets_[slice.bucket].type;
   const double share = alpha / slice.members;
   for_each_piece(slice.bucket, slice.offset, slice.count, [&](std::span<std::byte> mine, std::size_t behind) {
     if (update == ElasticUpdate::paper) scale(type, mine, mine, 1 - alpha);
     add_scaled(type, mine, {slice.sum + behind, mine.size()}, share);
     if (update == ElasticUpdate::carry) add_scaled(type, mine, {slice.brought + behind, mine.size()}, -alpha);
+  });
+}
+
+void GridModel::exchange(const GridSlice& slice) {
+  const auto floats = [&slice](const std::byte* at) {
+    return std::span(reinterpret_cast<const float*>(at), static_cast<std::size_t>(slice.count));
+  };
+  // All nodes of the line draw the same.
+  const std::uint64_t line = random_bits(slice.round, static_cast<std::uint64_t>(slice.dimension), slice.bucket);
+  const std::vector<double> direction = random_direction(Random(line, slice.offset), slice.count);
+  const double turn = turn_about_mean(floats(slice.brought), floats(slice.sum), slice.members, direction);
+  for_each_piece(slice.bucket, slice.offset, slice.count, [&](std::span<std::byte> mine, std::size_t behind) {
+    const auto numbers = std::span(reinterpret_cast<float*>(mine.data()), mine.size() / sizeof(float));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] += static_cast<float>(turn * direction[behind / sizeof(float) + i]);
+    }
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,14 +12,21 @@
 namespace stretto {
 
 /// The numbers of a rank that the lines of a grid average: the parameters of its replica, and behind them, where it is
-/// asked for, the momentum of its optimizer, a bucket for each type, which moves by the same rule and the same alpha.
+/// asked for, the momentum of its optimizer, a bucket for each type, which moves by the same rule and the same alpha;
+/// or is exchanged, along a direction of which all nodes of a line draw the same for a round (turn_about_mean()).
 ///
 /// The momentum is that of SGD alone. What Adam keeps beside its own must not become negative, as it may under
 /// ElasticUpdate::carry. One application thread.
 class GridModel {
  public:
-  /// `momentum`: it is part of the model, where has_momentum(). The replica must outlive this.
-  GridModel(Replica& replica, bool momentum);
+  enum class Momentum : std::uint8_t {
+    local,      ///< is no part of the model
+    averaged,   ///< moves as the parameters do
+    exchanged,  ///< with ElasticUpdate::carry; of float32 alone
+  };
+
+  /// `momentum`: where has_momentum(). Throws UsageError where it cannot be exchanged. The replica must outlive this.
+  GridModel(Replica& replica, Momentum momentum);
   /// Whether its optimizer is SGD with one momentum for all parameters.
   static bool has_momentum(const Replica& replica);
 
@@ -37,8 +45,10 @@ class GridModel {
   /// bytes behind `begin` a piece begins.
   void for_each_piece(std::size_t bucket, std::uint64_t begin, std::uint64_t count,
                       FunctionRef<void(std::span<std::byte> mine, std::size_t behind)> run);
+  void exchange(const GridSlice& slice);
 
   Replica& replica_;
+  const Momentum kind_;
   std::vector<BucketSpec> buckets_;
   std::vector<Replica::Buffer> momentum_;  // as look() has found it
 };

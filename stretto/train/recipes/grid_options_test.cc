@@ -38,6 +38,9 @@ TEST(GridOptions, ThatGoWithThePaperAloneAreRefusedWithCarry) {
     EXPECT_THROW(AlgorithmOptions({{name, "0"}}), UsageError);
   }
   EXPECT_THROW(check_grid(with({{"reduce-share", "0"}}), 4), UsageError);
+  EXPECT_NO_THROW(check_grid(with({{"momentum-exchange", "yes"}}), 4));
+  EXPECT_THROW(check_grid(with({{"momentum-exchange", "yes"}, {"elastic-rule", "paper"}}), 4), UsageError);
+  EXPECT_THROW(check_grid(with({{"momentum-exchange", "yes"}, {"average-momentum", "yes"}}), 4), UsageError);
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ History trained(int nodes, const AlgorithmOptions& said) {
 }
 
 /// The same in plain loops: a step, and then the mean of what all had after the step before.
-History reference(int count, bool paper, double alpha, bool momentum) {
+enum class Momentum { local, averaged, swapped };
+History reference(int count, bool paper, double alpha, Momentum momentum) {
   History history;
   std::vector<Node> nodes(static_cast<std::size_t>(count)), shown = nodes;
   for (std::size_t step = 0; step < kSteps; ++step) {
@@ -92,15 +93,16 @@ History reference(int count, bool paper, double alpha, bool momentum) {
         node.velocities[i] = kMomentum * node.velocities[i] + static_cast<double>(gradient(n, step, i));
         node.weights[i] -= node.velocities[i];
         if (step < 2) continue;  // the first round of a line began before there was a model
-        const auto move = [&](std::array<double, 2> Node::*numbers) {
+        const auto move = [&](std::array<double, 2> Node::*numbers, double alpha) {
           double mean = 0;
           for (const Node& other : shown) mean += (other.*numbers)[i] / count;
           double& mine = (node.*numbers)[i];
           const double from = paper ? mine : (shown[static_cast<std::size_t>(n)].*numbers)[i];
           mine += alpha * (mean - from);
         };
-        move(&Node::weights);
-        if (momentum) move(&Node::velocities);
+        move(&Node::weights, alpha);
+        // Of slices of one number there is one direction: two nodes swap what they have.
+        if (momentum != Momentum::local) move(&Node::velocities, momentum == Momentum::swapped ? 2 : alpha);
       }
     }
     shown = nodes;
@@ -119,17 +121,21 @@ void expect_equal(const History& here, const History& there) {
 }
 
 TEST(ElasticGrid, MovesByTheMeansOfTheStepBefore) {
-  expect_equal(trained(2, {}), reference(2, false, 0.5, false));
-  expect_equal(trained(2, {{"alpha", "0.25"}}), reference(2, false, 0.25, false));
-  expect_equal(trained(2, {{"elastic-rule", "paper"}}), reference(2, true, 0.5, false));
+  expect_equal(trained(2, {}), reference(2, false, 0.5, Momentum::local));
+  expect_equal(trained(2, {{"alpha", "0.25"}}), reference(2, false, 0.25, Momentum::local));
+  expect_equal(trained(2, {{"elastic-rule", "paper"}}), reference(2, true, 0.5, Momentum::local));
 }
 
 TEST(ElasticGrid, MomentumTravelsAndMovesWithTheModelWhereItIsAskedFor) {
   for (const int nodes : {2, 4}) {
-    expect_equal(trained(nodes, {{"average-momentum", "yes"}}), reference(nodes, false, 0.5, true));
+    expect_equal(trained(nodes, {{"average-momentum", "yes"}}), reference(nodes, false, 0.5, Momentum::averaged));
     expect_equal(trained(nodes, {{"average-momentum", "yes"}, {"elastic-rule", "paper"}}),
-                 reference(nodes, true, 0.5, true));
+                 reference(nodes, true, 0.5, Momentum::averaged));
   }
+}
+
+TEST(ElasticGrid, MomentumIsExchangedWhereItIsAskedFor) {
+  expect_equal(trained(2, {{"momentum-exchange", "yes"}}), reference(2, false, 0.5, Momentum::swapped));
 }
 
 TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
@@ -190,12 +196,18 @@ TEST(ElasticGrid, RefusesMomentumThatThereIsNot) {
   EXPECT_THAT(complaint(kMomentum, {{"average-statistics", "full"}}), HasSubstr("average-statistics full where"));
 }
 
+TEST(ElasticGrid, ExchangesNoMomentumThatThereIsNot) {
+  EXPECT_THAT(complaint(0, {{"momentum-exchange", "yes"}}), HasSubstr("expected SGD with momentum"));
+  EXPECT_EQ(complaint(kMomentum, {{"momentum-exchange", "yes"}}), "");
+}
+
 TEST(GridModel, HasTheMomentumOfAllParametersOfATypeInABucket) {
   TwoNumbers with(kMomentum), without(0);
   const std::vector<BucketSpec> parameters = with.parameter_buckets();
-  EXPECT_EQ(GridModel(with, false).buckets(), parameters);
-  EXPECT_EQ(GridModel(without, true).buckets(), parameters);
-  EXPECT_THAT(GridModel(with, true).buckets(),
+  using enum GridModel::Momentum;
+  EXPECT_EQ(GridModel(with, local).buckets(), parameters);
+  EXPECT_EQ(GridModel(without, averaged).buckets(), parameters);
+  EXPECT_THAT(GridModel(with, averaged).buckets(),
               ElementsAre(parameters[0], parameters[1], BucketSpec{DataType::float32, 2}));
 }
 

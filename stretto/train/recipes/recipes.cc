@@ -37,6 +37,7 @@ constexpr std::string_view kGridOptions[] = {"alpha",
                                              "rounds-in-flight",
                                              "steps-per-exchange",
                                              "average-momentum",
+                                             "momentum-exchange",
                                              "average-statistics"};
 
 constexpr std::string_view kSyncOptions[] = {"ordering",        "cycle-time",        "fusion-bytes",  "gs-every",

@@ -139,6 +139,10 @@ constexpr AlgorithmOption kOptions[] = {
      "of all ranks: yes or no. Takes as many bytes once more. easgd-grid: in the lines, too, where the momentum of SGD "
      "moves as the model does. Default no; wagma-quorum: yes.",
      "yes", Kind::word, 0, 0, kYesOrNo},
+    {"momentum-exchange", "yes|no",
+     "easgd-grid with --elastic-rule carry, for comparison: the momentum of SGD travels in the lines, whose ranks "
+     "exchange it along a direction drawn for the round, as particles that collide. Default no.",
+     "yes", Kind::word, 0, 0, kYesOrNo},
     {"average-statistics", "WHEN",
      "Where models are averaged: when the running statistics of BatchNorm become those over all ranks. full: in each "
      "round of all ranks; end (default): for checkpoints and at the end alone.",
