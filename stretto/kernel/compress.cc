@@ -1,0 +1,185 @@
+#include "stretto/kernel/compress.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace stretto {
+namespace {
+
+constexpr std::size_t kChunk = 4096;  // elements
+constexpr std::size_t kWord = 64;     // elements of a word of bits
+constexpr std::size_t kSample = 16;   // so many elements in a row are looked at, and as many times in a chunk
+constexpr std::size_t kScaled = 256;  // numbers that have a scale in common
+constexpr float kMostSteps = 127;     // from 0
+
+template <class Element>
+std::size_t zeros_among(const Element* elements, std::size_t count) {
+  std::size_t zeros = 0;
+  for (std::size_t i = 0; i < count; ++i) zeros += elements[i] == 0 ? 1 : 0;
+  return zeros;
+}
+
+/// Elements of a chunk that are not zero; all of them where it is to stay as it is.
+template <class Element>
+std::uint32_t kept_of(const Element* elements, std::size_t count) {
+  if (count == kChunk) {
+    std::size_t seen = 0;
+    for (std::size_t i = 0; i < kSample; ++i) seen += zeros_among(elements + i * (kChunk / kSample), kSample);
+    if (seen * 4 < kSample * kSample) return kChunk;
+  }
+  const std::size_t zeros = zeros_among(elements, count);
+  return static_cast<std::uint32_t>(zeros * 5 > count * 2 ? count - zeros : count);
+}
+
+/// Bytes of a chunk behind the number of elements that are kept.
+template <class Element>
+std::size_t bytes_behind(std::size_t kept, std::size_t count) {
+  return kept * sizeof(Element) + (kept == count ? 0 : (count + kWord - 1) / kWord * sizeof(std::uint64_t));
+}
+
+template <class Element>
+std::byte* write_chunk(const Element* elements, std::size_t count, std::uint32_t kept, std::byte* to) {
+  std::memcpy(to, &kept, sizeof kept);
+  to += sizeof kept;
+  if (kept == count) {
+    std::memcpy(to, elements, count * sizeof(Element));
+    return to + count * sizeof(Element);
+  }
+  std::byte* values = to + (count + kWord - 1) / kWord * sizeof(std::uint64_t);
+  for (std::size_t first = 0; first < count; first += kWord) {
+    const std::size_t here = std::min(kWord, count - first);
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < here; ++i) bits |= std::uint64_t{elements[first + i] != 0} << i;
+    std::memcpy(to, &bits, sizeof bits);
+    to += sizeof bits;
+    for (; bits != 0; bits &= bits - 1) {
+      std::memcpy(values, &elements[first + static_cast<std::size_t>(std::countr_zero(bits))], sizeof(Element));
+      values += sizeof(Element);
+    }
+  }
+  return values;
+}
+
+template <class Element>
+std::size_t leave_out(std::span<const std::byte> numbers, std::byte* to) {
+  const auto* const elements = reinterpret_cast<const Element*>(numbers.data());
+  const std::size_t count = numbers.size() / sizeof(Element);
+  std::size_t bytes = 0;
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t here = std::min(kChunk, count - first);
+    bytes += sizeof(std::uint32_t) + bytes_behind<Element>(kept_of(elements + first, here), here);
+  }
+  if (bytes >= numbers.size()) return 0;
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t here = std::min(kChunk, count - first);
+    to = write_chunk(elements + first, here, kept_of(elements + first, here), to);
+  }
+  return bytes;
+}
+
+/// Reads a chunk, and moves `coded` behind it.
+template <class Element>
+bool read_chunk(std::span<const std::byte>& coded, std::byte* to, std::size_t count) {
+  std::uint32_t kept = 0;
+  if (coded.size() < sizeof kept) return false;
+  std::memcpy(&kept, coded.data(), sizeof kept);
+  coded = coded.subspan(sizeof kept);
+  if (kept > count || coded.size() < bytes_behind<Element>(kept, count)) return false;
+  const std::byte* bits_at = coded.data();
+  coded = coded.subspan(bytes_behind<Element>(kept, count));
+  if (kept == count) {
+    std::memcpy(to, bits_at, count * sizeof(Element));
+    return true;
+  }
+  const std::byte* values = bits_at + (count + kWord - 1) / kWord * sizeof(std::uint64_t);
+  std::memset(to, 0, count * sizeof(Element));
+  std::size_t left = kept;
+  for (std::size_t first = 0; first < count; first += kWord, bits_at += sizeof(std::uint64_t)) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bits_at, sizeof bits);
+    const auto set = static_cast<std::size_t>(std::popcount(bits));
+    if (set > left || (count - first < kWord && bits >> (count - first) != 0)) return false;
+    left -= set;
+    for (; bits != 0; bits &= bits - 1, values += sizeof(Element)) {
+      const std::size_t at = first + static_cast<std::size_t>(std::countr_zero(bits));
+      std::memcpy(to + at * sizeof(Element), values, sizeof(Element));
+    }
+  }
+  return left == 0;
+}
+
+template <class Element>
+bool put_back(std::span<const std::byte> coded, std::span<std::byte> numbers) {
+  const std::size_t count = numbers.size() / sizeof(Element);
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t here = std::min(kChunk, count - first);
+    if (!read_chunk<Element>(coded, numbers.data() + first * sizeof(Element), here)) return false;
+  }
+  return coded.empty();
+}
+
+}  // namespace
+
+std::size_t leave_zeros_out(std::size_t element_bytes, std::span<const std::byte> numbers, std::byte* to) {
+  switch (element_bytes) {
+    case 2: return leave_out<std::uint16_t>(numbers, to);
+    case 4: return leave_out<std::uint32_t>(numbers, to);
+    default: return leave_out<std::uint64_t>(numbers, to);
+  }
+}
+
+bool put_zeros_back(std::size_t element_bytes, std::span<const std::byte> coded, std::span<std::byte> numbers) {
+  switch (element_bytes) {
+    case 2: return put_back<std::uint16_t>(coded, numbers);
+    case 4: return put_back<std::uint32_t>(coded, numbers);
+    default: return put_back<std::uint64_t>(coded, numbers);
+  }
+}
+
+bool take_difference(std::span<const float> numbers, std::span<float> known, std::byte* to) {
+  const std::size_t count = numbers.size();
+  std::byte* scales = to + count;
+  for (std::size_t first = 0; first < count; first += kScaled) {
+    const std::size_t end = std::min(first + kScaled, count);
+    float most = 0;
+    bool finite = true;
+    for (std::size_t i = first; i < end; ++i) {
+      const float distance = std::abs(numbers[i] - known[i]);
+      finite &= distance <= std::numeric_limits<float>::max();
+      most = std::max(most, distance);
+    }
+    if (!finite) return false;
+    const float scale = most / kMostSteps;
+    std::memcpy(scales, &scale, sizeof scale);
+    scales += sizeof scale;
+    const float divisor = scale > 0 ? scale : 1;
+    for (std::size_t i = first; i < end; ++i) {
+      const float steps = (numbers[i] - known[i]) / divisor;
+      const float near = std::clamp(steps + (steps < 0 ? -0.5f : 0.5f), -kMostSteps, kMostSteps);
+      const auto rounded = static_cast<std::int8_t>(static_cast<int>(near));
+      to[i] = static_cast<std::byte>(rounded);
+      known[i] += static_cast<float>(rounded) * scale;
+    }
+  }
+  return true;
+}
+
+bool add_difference(std::span<const std::byte> coded, std::span<float> known) {
+  const std::size_t count = known.size();
+  if (coded.size() != difference_bytes(count)) return false;
+  const std::byte* scales = coded.data() + count;
+  for (std::size_t first = 0; first < count; first += kScaled, scales += sizeof(float)) {
+    float scale = 0;
+    std::memcpy(&scale, scales, sizeof scale);
+    const std::size_t end = std::min(first + kScaled, count);
+    for (std::size_t i = first; i < end; ++i) {
+      known[i] += static_cast<float>(static_cast<std::int8_t>(coded[i])) * scale;
+    }
+  }
+  return true;
+}
+
+}  // namespace stretto
