@@ -1,6 +1,7 @@
 #include "stretto/kernel/compress.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,11 +10,11 @@
 namespace stretto {
 namespace {
 
-constexpr std::size_t kChunk = 4096;  // elements
-constexpr std::size_t kWord = 64;     // elements of a word of bits
-constexpr std::size_t kSample = 16;   // so many elements in a row are looked at, and as many times in a chunk
-constexpr std::size_t kScaled = 256;  // numbers that have a scale in common
-constexpr float kMostSteps = 127;     // from 0
+constexpr std::size_t kChunk = 4096;      // elements
+constexpr std::size_t kWord = 64;         // elements of a word of bits
+constexpr std::size_t kSample = 16;       // so many elements in a row are looked at, and as many times in a chunk
+constexpr std::size_t kScaled = 256;      // numbers that have a scale in common
+constexpr std::int32_t kMostSteps = 127;  // from 0
 
 template <class Element>
 std::size_t zeros_among(const Element* elements, std::size_t count) {
@@ -28,7 +29,7 @@ std::uint32_t kept_of(const Element* elements, std::size_t count) {
   if (count == kChunk) {
     std::size_t seen = 0;
     for (std::size_t i = 0; i < kSample; ++i) seen += zeros_among(elements + i * (kChunk / kSample), kSample);
-    if (seen * 4 < kSample * kSample) return kChunk;
+    if (seen * 3 < kSample * kSample) return kChunk;
   }
   const std::size_t zeros = zeros_among(elements, count);
   return static_cast<std::uint32_t>(zeros * 5 > count * 2 ? count - zeros : count);
@@ -143,26 +144,32 @@ bool take_difference(std::span<const float> numbers, std::span<float> known, std
   const std::size_t count = numbers.size();
   std::byte* scales = to + count;
   for (std::size_t first = 0; first < count; first += kScaled) {
-    const std::size_t end = std::min(first + kScaled, count);
-    float most = 0;
-    bool finite = true;
-    for (std::size_t i = first; i < end; ++i) {
-      const float distance = std::abs(numbers[i] - known[i]);
-      finite &= distance <= std::numeric_limits<float>::max();
-      most = std::max(most, distance);
+    const std::size_t here = std::min(kScaled, count - first);
+    // Arrays of their own, so that each loop is of vectors.
+    std::array<float, kScaled> distances;
+    std::array<std::int32_t, kScaled> rounded;
+    std::array<std::int8_t, kScaled> steps;
+    std::int32_t most_bits = 0;  // of the largest distance; positive numbers are in the order of their bits
+    for (std::size_t i = 0; i < here; ++i) distances[i] = numbers[first + i] - known[first + i];
+    for (std::size_t i = 0; i < here; ++i) {
+      most_bits = std::max(most_bits, std::bit_cast<std::int32_t>(distances[i]) & 0x7fffffff);
     }
-    if (!finite) return false;
-    const float scale = most / kMostSteps;
+    const float most = std::bit_cast<float>(most_bits);
+    if (!(most <= std::numeric_limits<float>::max())) return false;
+    const float scale = most / static_cast<float>(kMostSteps);
     std::memcpy(scales, &scale, sizeof scale);
     scales += sizeof scale;
     const float divisor = scale > 0 ? scale : 1;
-    for (std::size_t i = first; i < end; ++i) {
-      const float steps = (numbers[i] - known[i]) / divisor;
-      const float near = std::clamp(steps + (steps < 0 ? -0.5f : 0.5f), -kMostSteps, kMostSteps);
-      const auto rounded = static_cast<std::int8_t>(static_cast<int>(near));
-      to[i] = static_cast<std::byte>(rounded);
-      known[i] += static_cast<float>(rounded) * scale;
+    for (std::size_t i = 0; i < here; ++i) {
+      const float exact = distances[i] / divisor;
+      rounded[i] = static_cast<std::int32_t>(exact + std::copysign(0.5f, exact));
     }
+    for (std::size_t i = 0; i < here; ++i) {
+      rounded[i] = std::clamp<std::int32_t>(rounded[i], -kMostSteps, kMostSteps);
+      steps[i] = static_cast<std::int8_t>(rounded[i]);
+    }
+    for (std::size_t i = 0; i < here; ++i) known[first + i] += static_cast<float>(rounded[i]) * scale;
+    std::memcpy(to + first, steps.data(), here);
   }
   return true;
 }
