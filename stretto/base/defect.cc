@@ -25,6 +25,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::overwrite_full, "overwrite-full"},
     {Defect::reuse_before_retired, "reuse-before-retired"},
     {Defect::retire_in_mid_body, "retire-in-mid-body", "threshold"},
+    {Defect::late_not_decoded, "late-not-decoded", "threshold"},
     {Defect::seal_skips_empty, "seal-skips-empty"},
     {Defect::held_without_second_look, "held-without-second-look"},
     {Defect::sum_unpublished, "sum-unpublished"},

@@ -30,6 +30,7 @@ enum class Defect {
   overwrite_full,              ///< a later result takes the place of a full one that is not taken (delivery latest)
   reuse_before_retired,        ///< gives contributions back when the round completes, not when its sends have left
   retire_in_mid_body,          ///< ends a round while a message it did not need is being received into its memory
+  late_not_decoded,            ///< the codec does not see a body that comes too late for its round
   seal_skips_empty,            ///< board: reads seats that have brought nothing instead of sealing them
   held_without_second_look,    ///< board: says that a round is held, or that it sleeps, and does not look once more
   sum_unpublished,             ///< board: sums a set ahead that has not been deposited

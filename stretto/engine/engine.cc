@@ -240,7 +240,7 @@ std::byte* Engine::begin(int peer, const Envelope& received, std::span<const std
     broken(collective, envelope, peer, "it belongs to a schedule, and here no schedule runs");
     return nullptr;
   }
-  if (!collective.owner->admit(envelope.round, envelope)) return nullptr;
+  if (!collective.owner->admit(envelope.round, envelope)) return begin_unwanted(peer, envelope, arriving);
   Instance* instance = find(envelope.collective, envelope.round);
   if (instance == nullptr) return keep(arriving, peer, envelope, head);
   return begin_receive(*instance, peer, envelope, head, arriving);
@@ -316,7 +316,7 @@ void Engine::mistake_round(Envelope& envelope) const {
 
 std::byte* Engine::begin_receive(Instance& instance, int peer, const Envelope& envelope,
                                  std::span<const std::byte> head, Arriving& arriving) {
-  if (instance.completed) return nullptr;  // the round did not need it
+  if (instance.completed) return begin_unwanted(peer, envelope, arriving);  // the round did not need it
   const Collective& collective = collectives_[instance.collective];
   const PreparedSchedule& prepared = *instance.prepared;
   const auto refuse = [&](const std::string& what) {
@@ -327,7 +327,8 @@ std::byte* Engine::begin_receive(Instance& instance, int peer, const Envelope& e
   if (id == kNoOp) return refuse("no operation here receives it");
   const Op& op = prepared.schedule().op(id);
   const std::uint64_t bytes = prepared.bytes(op.dst);
-  if (envelope.body_bytes != 0 && envelope.body_bytes != bytes) {
+  const bool is_shorter = envelope.body_bytes < bytes && collective.codec != nullptr;
+  if (envelope.body_bytes != 0 && envelope.body_bytes != bytes && !is_shorter) {
     return refuse(text("it has ", envelope.body_bytes, " bytes, and ", bytes, " are received here"));
   }
   Instance::Early& early = instance.early[static_cast<std::size_t>(prepared.early_of(id))];
@@ -336,6 +337,8 @@ std::byte* Engine::begin_receive(Instance& instance, int peer, const Envelope& e
   early.begun = true;
   arriving.op = {instance.index, instance.generation, id};
   arriving.present = envelope.body_bytes > 0;
+  const bool is_seen = collective.codec != nullptr && collective.codec->sees_all() && transport_.carries_payload();
+  if (arriving.present && (is_shorter || is_seen)) return begin_encoded(peer, envelope, arriving.op, arriving);
   const bool fired = instance.state[id] == OpState::fired && arriving.present && op.dst.buffer != kNoBuffer;
   if (fired && !prepared.is_all_of_scratch(op.dst)) {
     provide(instance, op.dst.buffer);
@@ -353,6 +356,7 @@ void Engine::end(int peer) {
   Arriving& arriving = inbox_.arriving(peer);
   const Arriving::To to = std::exchange(arriving.to, Arriving::To::nowhere);
   if (to == Arriving::To::kept) return kept(std::move(arriving.kept));
+  if (to == Arriving::To::encoded) return end_encoded(arriving);
   if (to == Arriving::To::left) pool_.give_back(std::move(arriving.kept.body));
   Instance* instance = into_round(to) ? alive(arriving.op) : nullptr;
   if (instance == nullptr) return;
@@ -372,7 +376,15 @@ void Engine::kept(Kept message) {
     inbox_.release(message);
     return pool_.give_back(std::move(message.body));
   }
-  const Instance* instance = find(id, message.envelope.round);
+  const Envelope& envelope = message.envelope;
+  const Collective& collective = collectives_[id];
+  const bool may_be_late = collective.codec != nullptr && find(id, envelope.round) == nullptr;
+  if (may_be_late && !collective.owner->admit(envelope.round, envelope)) {
+    // Its round has come and gone while the body was coming; a codec may have to see that.
+    inbox_.release(message);
+    return redeliver(std::move(message));
+  }
+  const Instance* instance = find(id, envelope.round);
   inbox_.keep(std::move(message));
   if (instance != nullptr) take_kept(*instance);
 }
@@ -403,6 +415,7 @@ void Engine::sent(SendToken token) {
   STRETTO_CHECK(instance.prepared != nullptr && token == token_of(instance, op.op),
                 "a send completes after its round has ended");
   --instance.sends_out;
+  if (!instance.encoded.empty()) give_back_encoded(instance, op.op);
   finished(instance, op.op);
 }
 

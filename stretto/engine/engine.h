@@ -12,6 +12,7 @@
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/blocks.h"
+#include "stretto/engine/codec.h"
 #include "stretto/engine/inbox.h"
 #include "stretto/engine/liveness.h"
 #include "stretto/engine/traffic.h"
@@ -118,6 +119,9 @@ class Engine final : private MessageSink {
   CollectiveId add(EngineClient& client, std::string description = "") {
     return add(client, nullptr, std::move(description));
   }
+  /// Bodies of a collective's messages are encoded, on every rank. Requires: no message of it has been sent or has
+  /// come, so in the call that adds it; the codec outlives remove().
+  void set_codec(CollectiveId id, BodyCodec& codec) { collectives_[id].codec = &codec; }
   /// Forgets a collective: what still comes for it is thrown away. In the middle of one of its rounds the engine does
   /// not step any more, since the transport may be writing to memory of that round.
   void remove(CollectiveId id);
@@ -190,11 +194,12 @@ class Engine final : private MessageSink {
   struct Collective {
     EngineClient* client = nullptr;  // null: removed
     RoundOwner* owner = nullptr;     // the client, if its rounds run on schedules; else null
+    BodyCodec* codec = nullptr;      // null: bodies go as they are
     std::string description;
     std::uint64_t hash = 0;           // of the description
     bool described = false;           // all ranks have been sent the description, since one has another
+    std::uint32_t told = 0;           // so many of departures_
     std::vector<std::uint32_t> open;  // indices of instances
-    std::size_t told = 0;             // so many of departures_
     std::unordered_map<const Schedule*, std::unique_ptr<PreparedSchedule>> prepared;
   };
   struct Departure {
@@ -238,6 +243,11 @@ class Engine final : private MessageSink {
   std::byte* begin_receive(Instance& instance, int peer, const Envelope& envelope, std::span<const std::byte> head,
                            Arriving& arriving);
   void accept(Instance& instance, OpId op, bool in_place);
+  std::span<const std::byte> encoded(Instance& instance, OpId op, BodyCodec& codec, std::span<const std::byte> body);
+  void give_back_encoded(Instance& instance, OpId op);
+  std::byte* begin_encoded(int peer, const Envelope& envelope, RunningOp op, Arriving& arriving);
+  std::byte* begin_unwanted(int peer, const Envelope& envelope, Arriving& arriving);
+  void end_encoded(Arriving& arriving);
 
   void finished(Instance& instance, OpId op);
   void fire(Instance& instance, OpId op);

@@ -98,6 +98,9 @@ void Engine::fire_send(Instance& instance, OpId id) {
   std::span<const std::byte> body;
   if (op.src.buffer != kNoBuffer && instance.buffers[op.src.buffer].present) {
     body = {instance.address(op.src), prepared.bytes(op.src)};
+    if (BodyCodec* const codec = collectives_[instance.collective].codec; codec != nullptr && !body.empty()) {
+      body = encoded(instance, id, *codec, body);
+    }
   }
   const Envelope envelope{.description = collectives_[instance.collective].hash,
                           .round = instance.round,

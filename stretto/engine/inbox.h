@@ -42,10 +42,11 @@ struct Kept {
 struct Arriving {
   enum class To {
     nowhere,
-    buffer,  ///< memory bound to the round of `op`, which is not retired before the body is there
-    early,   ///< a block of the round of `op`, in which it waits for its receive
-    kept,    ///< `kept`
-    left,    ///< the block in `kept`: its round has ended meanwhile, and nobody wants it
+    buffer,   ///< memory bound to the round of `op`, which is not retired before the body is there
+    early,    ///< a block of the round of `op`, in which it waits for its receive
+    kept,     ///< `kept`
+    encoded,  ///< the block in `kept`, to be decoded for `op`, or for nobody
+    left,     ///< the block in `kept`: its round has ended meanwhile, and nobody wants it
   } to = To::nowhere;
   RunningOp op{};
   bool present = false;

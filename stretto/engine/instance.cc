@@ -59,6 +59,8 @@ void Instance::reset(const PreparedSchedule& schedule, Round number, std::uint64
 void Instance::release(BlockPool& pool) {
   for (auto& block : scratch) pool.give_back(std::exchange(block, Block{}));
   for (auto& e : early) pool.give_back(std::exchange(e.block, Block{}));
+  for (auto& [op, block] : encoded) pool.give_back(std::move(block));
+  encoded.clear();
   prepared = nullptr;
   ++generation;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "stretto/engine/blocks.h"
@@ -78,8 +79,9 @@ struct Instance {
   std::vector<bool> triggered;
   std::vector<RoundBuffer> buffers;
   std::vector<RoundHeader> headers;
-  std::vector<Block> scratch;  // per buffer; empty for given ones
-  std::vector<Early> early;    // per receive
+  std::vector<Block> scratch;                   // per buffer; empty for given ones
+  std::vector<Early> early;                     // per receive
+  std::vector<std::pair<OpId, Block>> encoded;  // bodies of sends on their way
 
   /// Makes it the start of `round`; keeps all memory it has.
   void reset(const PreparedSchedule& schedule, Round number, std::uint64_t word, int ranks);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -18,19 +19,26 @@ constexpr std::uint64_t kStream = 0x7468726573686f6c;
 /// Into what memory rank 0 receives.
 enum class Into { scratch, part_of_scratch, given };
 
+/// How vectors, whose elements are all the same, are sent.
+enum class Form { whole, element, difference };
+
 struct Job {
   int ranks = 2;
   int enough = 1;
   std::uint64_t count = 1;
   Round rounds = 1;
   Into into = Into::scratch;
+  Form form = Form::whole;
 
   std::string to_string() const {
     const char* where = into == Into::scratch           ? "scratch memory"
                         : into == Into::part_of_scratch ? "parts of scratch memory"
                                                         : "given memory";
-    return text("the first ", enough, " of ", ranks - 1, " vectors of ", count, " int64, into ", where, ", ", rounds,
-                " rounds");
+    const char* sent = form == Form::whole     ? ""
+                       : form == Form::element ? " sent as one"
+                                               : " sent as a difference from the last one";
+    return text("the first ", enough, " of ", ranks - 1, " vectors of ", count, " int64", sent, ", into ", where, ", ",
+                rounds, " rounds");
   }
 };
 
@@ -53,6 +61,37 @@ Schedule schedule_of(const Job& job, int rank) {
   return b.build(complete);
 }
 
+/// Sends an element of a vector in the place of all, or by how much it is beyond that of the vector sent before.
+class ElementCodec final : public BodyCodec {
+ public:
+  explicit ElementCodec(const Job& job)
+      : differences_(job.form == Form::difference), whole_(job.count * 8), last_(static_cast<std::size_t>(job.ranks)) {}
+
+  std::size_t encode(int peer, std::uint16_t, std::span<const std::byte> body, std::byte* to) override {
+    std::int64_t element = 0;
+    std::memcpy(&element, body.data(), sizeof element);
+    const std::int64_t before = std::exchange(last_[static_cast<std::size_t>(peer)], element);
+    if (differences_) element -= before;
+    if (whole_ == sizeof element || (differences_ && before == 0)) return 0;
+    std::memcpy(to, &element, sizeof element);
+    return sizeof element;
+  }
+  bool sees_all() const override { return differences_; }
+  bool decode(int peer, std::uint16_t, std::span<const std::byte> body, std::span<std::byte> to) override {
+    std::int64_t element = 0;
+    std::memcpy(&element, body.data(), sizeof element);
+    std::int64_t& last = last_[static_cast<std::size_t>(peer)];
+    last = element += differences_ && body.size() != whole_ ? last : 0;
+    for (std::size_t at = 0; at < to.size(); at += sizeof element) std::memcpy(&to[at], &element, sizeof element);
+    return body.size() == whole_ || body.size() == sizeof element;
+  }
+
+ private:
+  const bool differences_;
+  const std::size_t whole_;         // bytes
+  std::vector<std::int64_t> last_;  // by peer: sent, or come
+};
+
 /// Begins the next round when the one before is retired.
 class Rank final : public RoundOwner {
  public:
@@ -66,10 +105,12 @@ class Rank final : public RoundOwner {
                             }
                           }}),
         engine_(application_.engine()),
+        codec_(job),
         schedule_(schedule_of(job, rank)) {
     buffers_ =
         static_cast<std::size_t>(std::ranges::count(schedule_.buffers(), BufferSpec::Role::given, &BufferSpec::role));
     id_ = engine_.add(*this);
+    if (job.form != Form::whole) engine_.set_codec(id_, codec_);
   }
 
   void start() { application_.poll(); }
@@ -114,6 +155,7 @@ class Rank final : public RoundOwner {
   const Job& job_;
   SimulatedApplication application_;
   Engine& engine_;
+  ElementCodec codec_;
   const Schedule schedule_;
   std::size_t buffers_ = 0;
   CollectiveId id_ = 0;
@@ -166,6 +208,7 @@ void run_threshold_job(std::uint64_t seed, const JobLimits& limits, JobFinding& 
   job.count = random.log_uniform(1, 1000);
   job.rounds = random.log_uniform(1, 30);
   job.into = static_cast<Into>(random.below(3));
+  job.form = static_cast<Form>(random.below(3));
   Machines machines = draw_machines(random, job.ranks);
   if (random.chance(0.5)) machines.network.pieces = static_cast<int>(random.between(1, 16));
   SearchedJob searched(machines, seed, finding);
