@@ -124,8 +124,8 @@ Judgement judge_wagma_semantics(const Experiment& finished);
 std::vector<Experiment> grid_semantics_experiments(const ReproduceCommand& command);
 
 /// The training loss of the mean model when --steps steps without delays would be over. Holds where what is recommended
-/// for a grid is better than the paper's rule, and not worse than momentum that stays local; it says whether it is
-/// worse than `wagma-quorum`.
+/// for a grid is better than the paper's rule, and not worse than momentum that stays local, and sent by a byte for
+/// each number it is not worse than that; it says whether it is worse than `wagma-quorum`.
 Judgement judge_grid_semantics(const Experiment& finished);
 /// The same figures, of which nothing is required.
 Judgement show_grid_semantics(const Experiment& finished);

@@ -217,10 +217,11 @@ const std::vector<Reproduction>& table() {
        {.ranks = 64, .repeats = 5, .steps = 80, .pace = 12500us},
        wagma_accuracy_experiments},
       {"grid-semantics",
-       "How models should move in the lines of an elastic grid: three kinds of imbalance, seven rules.",
+       "How models should move in the lines of an elastic grid: three kinds of imbalance, eight rules.",
        "The training loss after the time of --steps steps, under three kinds of imbalance and where messages are slow: "
        "of synchronous SGD, of averaging in groups, and of an elastic grid by the paper's rule and by those that lose "
-       "no step, with momentum that stays local or travels with the model, and with contributions missing. A small "
+       "no step, with momentum that stays local or travels with the model, with contributions missing, and sent by a "
+       "byte for each number. A small "
        "model with real gradients in virtual time. Two minutes on one core.",
        "digits",
        {.ranks = 64, .repeats = 5, .steps = 60, .pace = 12500us},

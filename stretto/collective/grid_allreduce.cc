@@ -16,8 +16,16 @@ class GridAllreduce::Impl {
       : clock_(clock != nullptr ? *clock : real_time_),
         come_and_go_(clock == nullptr),
         buckets_(buckets),
-        grid_(options.grid), options_(options.line), models_(buckets), seats_(number(options)) {
+        grid_(options.grid),
+        options_(options.line),
+        models_(buckets),
+        seats_(number(options)) {
     options.line.require();
+    for (const BucketSpec& bucket : buckets) {
+      if (options.line.compression == Compression::int8 && bucket.type != DataType::float32) {
+        throw UsageError(text("compression int8 of ", name_of(bucket.type), ": expected float32"));
+      }
+    }
   }
   /// All lines over one engine.
   Impl(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
@@ -102,7 +110,7 @@ class GridAllreduce::Impl {
     std::uint64_t slices = 0;
     for (const auto& line : lines()) {
       sets += line->num_results();
-      slices += line->previous_bytes();
+      slices += line->other_bytes();
     }
     return static_cast<std::uint64_t>(sets) * Contribution::bytes_needed(buckets_) + slices;
   }
@@ -203,7 +211,7 @@ class GridAllreduce::Impl {
                .count = of.count(),
                .sum = result.sums.bucket(bucket).data() + at,
                .brought = is_in ? result.brought->contribution.bucket(bucket).data() + at : nullptr,
-               .members = who.count()});
+               .members = options_.compression == Compression::int8 ? 1 : who.count()});
       }
     }
   }

@@ -34,9 +34,9 @@ struct GridSlice {
   Round round = 0;  ///< of the line of that dimension
   std::size_t bucket = 0;
   std::uint64_t offset = 0, count = 0;  ///< in elements
-  const std::byte* sum = nullptr;       ///< of the models of `who`
+  const std::byte* sum = nullptr;       ///< of the models of some nodes; over `members` it is their mean
   const std::byte* brought = nullptr;   ///< this node's in it; null: it is not among them
-  int members = 0;                      ///< how many those are
+  int members = 0;                      ///< how many those are; 1 where `sum` is the mean (Compression::int8)
 };
 
 /// Averaging in rows and columns that nobody waits for (Peng, "Scalable, Efficient Deep Learning by Means of Elastic
@@ -47,11 +47,11 @@ struct GridSlice {
 /// Memory: d + 2 models, and 3 results a dimension; with ElasticUpdate::paper and R rounds in flight dR + 2, and 6R. A
 /// node of a line that stops in the middle of a message, of either direction, holds one more of each, or R, until it
 /// goes on: while a message of an earlier round to it has not left, later ones send it nothing. Missing::previous takes
-/// a slice of each other node of a line, (p − 1)/p of a model.
+/// a slice of each other node of a line, (p − 1)/p of a model, and Compression::int8 four times that.
 class GridAllreduce final : public Collective {
  public:
   /// `buckets`: of a model. Every rank of the engine makes one, in the same order. Throws UsageError as GridLayout and
-  /// LineOptions::require().
+  /// LineOptions::require(), and for buckets that are not of float32 with Compression::int8.
   GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
   /// A node whose lines come and go, each with an engine of its own, in real time: of none at first. Throws UsageError
   /// as LineOptions::require().

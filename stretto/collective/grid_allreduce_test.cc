@@ -8,6 +8,8 @@
 #include <atomic>
 #include <barrier>
 #include <bit>
+#include <cmath>
+#include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -367,6 +369,98 @@ TEST(GridAllreduceTest, APreviousSliceStandsInForAMissingOne) {
   });
 }
 
+double most_apart(const std::vector<std::vector<float>>& models) {
+  float most = 0;
+  for (const auto& model : models) {
+    for (std::size_t i = 0; i < model.size(); ++i) most = std::max(most, std::abs(model[i] - models[0][i]));
+  }
+  return static_cast<double>(most);
+}
+
+struct Sent {
+  std::uint64_t rounds = 0, bytes = 0, late = 0;  // of all nodes
+};
+
+/// Nodes whose models of float32 are `apart` average them, and make small steps at first. Then they come to consensus,
+/// to rounding.
+Sent expect_consensus(int ranks, LineOptions line, std::size_t numbers, double apart, double zeros) {
+  constexpr int kSteps = 40;
+  constexpr double kRounding = 2e-6;
+  std::mutex mutex;
+  std::vector<std::vector<float>> shown(static_cast<std::size_t>(ranks), std::vector<float>(numbers));  // by mutex
+  std::atomic<bool> done = false;
+  std::atomic<std::uint64_t> rounds = 0, bytes = 0, late = 0;
+  std::barrier<> all(ranks);
+  run_thread_job(ranks, [&](Engine& engine) {
+    GridAllreduce grid(engine, {{DataType::float32, numbers}}, {.grid = {.dimensions = 1}, .line = line});
+    EngineDriver driver(engine, {.spin = 0ns});
+    const auto me = static_cast<std::size_t>(engine.rank());
+    Random shared(7), random(8, me);
+    std::vector<float> model;
+    for (std::size_t i = 0; i < numbers; ++i) {
+      model.push_back(shared.chance(zeros) ? 0 : static_cast<float>(apart * random.normal() + 1));
+    }
+    const auto exchange = [&] {
+      (void)grid.take([&](const GridSlice& slice) {
+        if (slice.brought == nullptr) return;
+        const auto* sum = reinterpret_cast<const float*>(slice.sum);
+        const auto* brought = reinterpret_cast<const float*>(slice.brought);
+        for (std::uint64_t i = 0; i < slice.count; ++i) {
+          model[slice.offset + i] += 0.5f * (sum[i] / static_cast<float>(slice.members) - brought[i]);
+        }
+      });
+      Contribution& copy = grid.acquire();
+      std::ranges::copy(model, copy.as<float>(0).begin());
+      grid.publish(&copy, 1);
+      driver.wait([] { return false; }, driver.deadline(Duration(random.below(me == 1 ? 400'000 : 100'000))));
+    };
+    for (int step = 0; step < kSteps; ++step) {
+      for (float& number : model) number += number == 0 ? 0 : static_cast<float>(1e-3 * random.normal());
+      exchange();
+    }
+    all.arrive_and_wait();
+    for (const TimePoint end = driver.deadline(60s); !done && driver.clock().now() < end;) {
+      exchange();
+      const std::lock_guard lock(mutex);
+      shown[me] = model;
+      if (most_apart(shown) <= kRounding) done = true;
+    }
+    EXPECT_TRUE(done);
+    EXPECT_FALSE(grid.failure());
+    EXPECT_TRUE(grid.stop(driver, driver.deadline(20s)));
+    EXPECT_EQ(grid.counts(0).bytes_sent, engine.traffic().body_bytes);
+    all.arrive_and_wait();
+    rounds += grid.counts(0).opened;
+    bytes += grid.counts(0).bytes_sent;
+    late += grid.counts(0).late;
+    return true;
+  });
+  return {rounds, bytes, late};
+}
+
+TEST(GridAllreduceTest, DifferencesOfAByteComeToConsensusThoughSlicesAreLate) {
+  LineOptions line{.reduce = 0.5, .patience = 100us, .compression = Compression::int8};
+  std::uint64_t late = 0;
+  for (const double share : {1.0, 0.6}) {
+    line.reduce = share;
+    for (const int ranks : {3, 5}) {
+      const Sent here = expect_consensus(ranks, line, 2000, 1, 0);
+      const double whole = 2.0 * (ranks - 1) / ranks * 2000 * sizeof(float);
+      EXPECT_LE(static_cast<double>(here.bytes), 0.35 * whole * static_cast<double>(here.rounds))
+          << "the first one is whole";
+      late += here.late;
+    }
+  }
+  EXPECT_GT(late, 0u);
+}
+
+TEST(GridAllreduceTest, ZerosAreLeftOut) {
+  const LineOptions line{.compression = Compression::zeros};
+  const Sent here = expect_consensus(4, line, 40'000, 1, 0.9);
+  const double whole = 2.0 * 3 / 4 * 40'000 * sizeof(float);
+  EXPECT_LE(static_cast<double>(here.bytes), 0.14 * whole * static_cast<double>(here.rounds));
+}
+
 TEST(GridAllreduceTest, RefusesWhatDoesNotFit) {
   run_thread_job(4, [](Engine& engine) {
     const auto make = [&](const std::vector<BucketSpec>& model, const GridAllreduceOptions& options) {
@@ -377,6 +471,8 @@ TEST(GridAllreduceTest, RefusesWhatDoesNotFit) {
     EXPECT_THAT(make(kGridModel, {.grid = {}, .line = {.reduce = 0}}),
                 testing::ThrowsMessage<UsageError>(HasSubstr("0")));
     EXPECT_THAT(make({{DataType::float32, 1}}, {.grid = {}, .line = {}}), testing::Throws<UsageError>());
+    EXPECT_THAT(make(kGridModel, {.grid = {}, .line = {.compression = Compression::int8}}),
+                testing::ThrowsMessage<UsageError>(HasSubstr("compression int8 of int64: expected float32")));
     return true;
   });
 }

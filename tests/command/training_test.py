@@ -294,7 +294,7 @@ class Reproduce(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             self.grey_images(folder)
             for name, experiments, groups in (("wagma-ablation", 2, 5), ("wagma-semantics", 4, 9), ("wagma-accuracy", 2, 22),
-                                              ("grid-semantics", 4, 7), ("momentum-exchange", 3, 3)):
+                                              ("grid-semantics", 4, 8), ("momentum-exchange", 3, 3)):
                 result = stretto("reproduce", name, "--ranks", "16", "--repeats", "1", "--steps", "2", "--json",
                                  env={**os.environ, "STRETTO_DATA": folder})
                 self.assert_succeeds(result)

@@ -22,6 +22,7 @@ enum GridRows : std::size_t {
   kGridCarry,
   kGridAlike,
   kGridMissing,
+  kGridInt8,
 };
 
 const AlgorithmOptions kAlikeOptions{{"average-momentum", "yes"}};
@@ -36,6 +37,7 @@ const std::vector<AlgorithmRow>& grid_rows() {
       {"grid, carry, alpha 0.5", "easgd-grid", 0, {}, kNone},
       {"the same, momentum alike", "easgd-grid", 0, kAlikeOptions, kNone},
       {"and a quarter missing", "easgd-grid", 0, {{"average-momentum", "yes"}, {"reduce-share", "0.75"}}, kNone},
+      {"momentum alike, int8", "easgd-grid", 0, {{"average-momentum", "yes"}, {"compression", "int8"}}, kNone},
   };
   return rows;
 }
@@ -43,6 +45,7 @@ const std::vector<AlgorithmRow>& grid_rows() {
 constexpr Claim kGridRequired[] = {
     {kGridAlike, Claim::Kind::below, kGridPaper},
     {kGridAlike, Claim::Kind::not_above, kGridCarry},
+    {kGridInt8, Claim::Kind::not_above, kGridAlike},
 };
 /// What differs from one imbalance to another.
 constexpr Claim kGridOpen[] = {

@@ -22,6 +22,13 @@ enum class ElasticUpdate : std::uint8_t {
   paper,  ///< (1 − α)m + αg
 };
 
+/// The form in which slices of models, and their means, are sent.
+enum class Compression : std::uint8_t {
+  none,
+  zeros,  ///< without their zeros, where enough are: no bit is lost
+  int8,   ///< by a byte for each float32: its rounded difference from what the other side knows by then
+};
+
 /// How the rounds of a line go, the same on all of its nodes (docs/protocol.md, Lines of a grid). Shares are of the p
 /// nodes of a line, and needed() says of how many.
 struct LineOptions {
@@ -32,9 +39,10 @@ struct LineOptions {
   bool adaptive = false;  ///< patience is median + 3·MAD of how long the others took before
   Missing missing = Missing::received;
   ElasticUpdate update = ElasticUpdate::carry;
+  Compression compression = Compression::none;
   int rounds_in_flight = 1;  ///< R; with carry 1, since a node contributes nothing more before it has applied a round
 
-  /// Throws UsageError unless shares are above 0 and at most 1, and R fits.
+  /// Throws UsageError unless shares are above 0 and at most 1, and R and the others fit each other.
   void require() const;
 };
 

@@ -26,6 +26,11 @@ void LineOptions::require() const {
         "previous slices stand in for missing ones with the paper's update alone: with carry the models of those that "
         "are missing would not move by the mean that theirs are in, and the sum of all would");
   }
+  if (missing == Missing::previous && compression == Compression::int8) {
+    throw UsageError(
+        "previous slices stand in for missing ones with compression none or zeros: int8 keeps what came of a node in "
+        "memory of its own, and would do so twice");
+  }
 }
 
 LineRound::LineRound(int own, int members, const LineOptions& options, Duration for_contributions, Duration for_means,

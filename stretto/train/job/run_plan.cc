@@ -66,6 +66,8 @@ void check_simulation(const TrainOptions& o) {
           "a run without gradients; with them the model's layers say what is a bucket");
   require(o.no_gradients || o.model_layers.empty(), "model-layers", o.model_layers.size(),
           "a run without gradients; with them the model has layers");
+  require(!o.no_gradients || o.algorithm_options.word("compression", "none") != "zeros", "compression", "zeros",
+          "none or int8 without gradients, where all of the model is zero");
 }
 
 // What else ranks share cannot go on in a world of other members.

@@ -32,6 +32,10 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
   line.advance = given.number("advance-share", 1);
   line.update = given.word("elastic-rule", "carry") == "paper" ? ElasticUpdate::paper : ElasticUpdate::carry;
   line.missing = given.word("missing", "received") == "previous" ? Missing::previous : Missing::received;
+  const std::string compression = given.word("compression", "none");
+  line.compression = compression == "zeros"  ? Compression::zeros
+                     : compression == "int8" ? Compression::int8
+                                             : Compression::none;
   line.rounds_in_flight = static_cast<int>(given.count("rounds-in-flight", 1));
   const std::string patience = given.word("line-patience", "0ms");
   line.adaptive = patience == "adaptive";
@@ -131,6 +135,7 @@ class Grid final : public Recipe {
     memory.parts +=
         text(", ", choices_.grid.grid.dimensions * line.rounds_in_flight + 2, " models, and ",
              line.update == ElasticUpdate::paper ? 6 * line.rounds_in_flight : 3, " results of each dimension");
+    if (line.compression == Compression::int8) memory.parts += ", and what their links know";
     return memory;
   }
   std::string warning() const override { return grid_warning(context_.options, context_.engine.size()); }

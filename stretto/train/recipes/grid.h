@@ -13,8 +13,8 @@ namespace stretto {
 /// come, moves towards it by --alpha, and publishes its model; it waits for nobody but in full rounds, every
 /// --sync-every steps and at the end. With --average-momentum the momentum of SGD travels and moves with the model
 /// (GridModel). Options: alpha, elastic-rule, dimensions, layout, grid-rows, reduce-share, complete-share,
-/// advance-share, line-patience, missing, rounds-in-flight, steps-per-exchange, average-momentum, momentum-exchange,
-/// average-statistics.
+/// advance-share, line-patience, missing, rounds-in-flight, compression, steps-per-exchange, average-momentum,
+/// momentum-exchange, average-statistics.
 std::unique_ptr<Recipe> make_grid(const RecipeContext& context);
 /// Throws UsageError where the grid, the shares or alpha do not fit.
 void check_grid(const RecipeOptions& options, int ranks);

@@ -38,6 +38,20 @@ TEST(GridOptions, ThatGoWithThePaperAloneAreRefusedWithCarry) {
     EXPECT_THROW(AlgorithmOptions({{name, "0"}}), UsageError);
   }
   EXPECT_THROW(check_grid(with({{"reduce-share", "0"}}), 4), UsageError);
+  const AlgorithmOptions previous{{"missing", "previous"}, {"elastic-rule", "paper"}};
+  for (const auto& [compression, fits] :
+       {std::pair("none", true), std::pair("zeros", true), std::pair("int8", false)}) {
+    EXPECT_NO_THROW(check_grid(with({{"compression", compression}}), 4));
+    AlgorithmOptions both = previous;
+    both.set("compression", compression);
+    const auto check = [&] { check_grid(with(both), 4); };
+    if (fits) {
+      EXPECT_NO_THROW(check());
+    } else {
+      EXPECT_THROW(check(), UsageError);
+    }
+  }
+  EXPECT_THROW(AlgorithmOptions({{"compression", "int4"}}), UsageError);
   EXPECT_NO_THROW(check_grid(with({{"momentum-exchange", "yes"}}), 4));
   EXPECT_THROW(check_grid(with({{"momentum-exchange", "yes"}, {"elastic-rule", "paper"}}), 4), UsageError);
   EXPECT_THROW(check_grid(with({{"momentum-exchange", "yes"}, {"average-momentum", "yes"}}), 4), UsageError);

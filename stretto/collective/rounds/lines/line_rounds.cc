@@ -21,13 +21,18 @@ LineRounds::LineRounds(Engine& engine, const std::string& dimension, const std::
       complete_op_(schedule_.find("complete")),
       ways_(nodes(), options.rounds_in_flight),
       previous_(buckets_, own_, nodes(), options.missing == Missing::previous),
+      codec_(buckets_, own_, nodes(), options.compression),
       say_at_(engine.clock().now() + kSilence),
       agent_(own_, nodes(), options) {
   std::string words = text(dimension, ' ', options.reduce, ' ', options.complete, ' ', options.advance, ' ',
                            options.rounds_in_flight, options.update == ElasticUpdate::paper ? " paper" : "",
-                           options.missing == Missing::previous ? " previous" : "");
+                           options.missing == Missing::previous ? " previous" : "",
+                           options.compression == Compression::none    ? ""
+                           : options.compression == Compression::zeros ? " zeros"
+                                                                       : " int8");
   for (const BucketSpec& bucket : buckets_) words += text(' ', bucket.count, ' ', name_of(bucket.type));
   enroll(words);
+  engine.set_codec(id_, *this);
 }
 
 LineRounds::~LineRounds() {
@@ -295,9 +300,7 @@ void LineRounds::let_go_of_model(Round round, Flight& flight) {
 
 bool LineRounds::may_send(Round round, Flight& flight, int member, OpId way) {
   flight.ways[static_cast<std::size_t>(member)] = way;
-  if (!ways_.may_send(round, member)) return false;
-  count_sent(flight, member);
-  return true;
+  return ways_.may_send(round, member);
 }
 
 /// A contribution or a mean has left for `member`: the round that waited behind it may go.
@@ -307,24 +310,7 @@ void LineRounds::sent(Round round, Flight& flight, int member) {
   if (!ways_.is_busy(member)) tell([member](LineAgent& agent) { agent.reached(member); });
   if (!next) return;
   Flight& goes = this->flight(*next);
-  count_sent(goes, member);
   engine_.finish(id_, *next, goes.ways[static_cast<std::size_t>(member)]);
-}
-
-/// Of what goes to a member now: the contribution, and the mean if it is there.
-void LineRounds::count_sent(const Flight& flight, int member) {
-  const bool has_mean = flight.round.is_reduced() && !flight.result->who[static_cast<std::size_t>(own_)].empty();
-  const std::uint64_t bytes = (flight.brought != nullptr ? bytes_of(member) : 0) + (has_mean ? bytes_of(own_) : 0);
-  const MutexLock lock(mutex_);
-  counts_.bytes_sent += bytes;
-}
-
-std::uint64_t LineRounds::bytes_of(int slice) const {
-  std::uint64_t bytes = 0;
-  for (const BucketSpec& bucket : buckets_) {
-    bytes += part(bucket.count, slice, nodes()).count() * size_of(bucket.type);
-  }
-  return bytes;
 }
 
 /// Sums what has come of this node's slice, in the order of the line, and sends it.
@@ -350,13 +336,18 @@ void LineRounds::average(Round round, Flight& flight) {
     std::byte* const sum = engine_.buffer(id_, round, into).data;
     combine(Combination::chain(static_cast<int>(who.size())), buckets_[i].type, ReduceOp::sum, sum, theirs,
             mine.count());
+    if (options_.compression == Compression::int8) {
+      // A sum would jump whenever the number of those in it changes, and differences with it.
+      const auto numbers = std::span(reinterpret_cast<float*>(sum), mine.count());
+      for (float& number : numbers) number /= static_cast<float>(who.size());
+    }
     engine_.bind(id_, round, into, {sum, true});
   }
   RankSet& in_it = flight.result->who[static_cast<std::size_t>(own_)];
   for (const int node : who) in_it.insert(members_[static_cast<std::size_t>(node)]);
   header(round, buffers_.mean_of(own_, 0)).fresh = in_it;
   flight.round.reduced(engine_.clock().now());
-  const int goes_to = ways_.average(round).count();
+  ways_.average(round);
   engine_.trigger(id_, round, average_op_);
   const auto come = static_cast<std::uint64_t>(flight.round.come().count());
   const auto fresh = static_cast<std::uint64_t>(brought.count());
@@ -365,7 +356,6 @@ void LineRounds::average(Round round, Flight& flight) {
   counts_.null += come - fresh;
   counts_.missing += members_.size() - come;
   counts_.previous += who.size() - fresh;
-  if (!who.empty()) counts_.bytes_sent += static_cast<std::uint64_t>(goes_to) * bytes_of(own_);
 }
 
 }  // namespace stretto

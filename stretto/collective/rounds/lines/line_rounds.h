@@ -16,6 +16,7 @@
 #include "stretto/collective/lines/line_agent.h"
 #include "stretto/collective/lines/line_round.h"
 #include "stretto/collective/lines/line_ways.h"
+#include "stretto/collective/lines/slice_codec.h"
 #include "stretto/collective/rounds/lines/node_models.h"
 #include "stretto/collective/rounds/lines/previous_slices.h"
 #include "stretto/collective/schedules/line_schedule.h"
@@ -23,14 +24,14 @@
 
 namespace stretto {
 
-/// The means that a round of a line has brought to a node, as sums.
+/// The means that a round of a line has brought to a node, as sums; with Compression::int8 as they are.
 struct LineResult {
   LineResult(std::span<const BucketSpec> buckets, int nodes) : sums(buckets, 0), who(static_cast<std::size_t>(nodes)) {}
 
   Round round = 0;
   StandingModel* brought = nullptr;    ///< with ElasticUpdate::carry what this node has contributed, pinned
   std::optional<TimePoint> published;  ///< when that was; nothing: it has contributed none
-  Contribution sums;                   ///< the sum of each slice, in place
+  Contribution sums;                   ///< that of each slice, in place
   std::vector<RankSet> who;            ///< by slice: the ranks of the job whose models are in it; none: it has not come
 
  private:
@@ -42,7 +43,7 @@ struct LineResult {
 /// The rounds of one line of a grid, over an engine: tells LineAgent and LineRound of what comes, and carries out what
 /// they decide (docs/protocol.md, Lines of a grid). The engine never touches the live model: it sends models that have
 /// been published, and sums into memory of its own, which the application reads at its next step boundary.
-class LineRounds final : public CollectiveBase {
+class LineRounds final : public CollectiveBase, private BodyCodec {
  public:
   /// `members`: the ranks of this node's line, ascending, itself among them. `models` outlives these. The lines of a
   /// dimension are one collective: every rank of the job makes its own.
@@ -70,8 +71,8 @@ class LineRounds final : public CollectiveBase {
   bool failed() const { return failure_.failed(); }
   std::optional<Error> failure() const { return failure_.error(); }
   int num_results() const;
-  /// Of the slices that stand in for missing ones.
-  std::uint64_t previous_bytes() const { return previous_.bytes(); }
+  /// Of memory beside models and results: slices that stand in for missing ones, and what links know.
+  std::uint64_t other_bytes() const { return previous_.bytes() + codec_.bytes(); }
   GridCounts counts() const;
   /// Where the line has had no round for ten seconds, and this node is its line master and waits itself: for whom, in
   /// words, once for each ten of them. Empty: nothing to say.
@@ -98,6 +99,10 @@ class LineRounds final : public CollectiveBase {
   bool hear(int peer, const Envelope& envelope, std::span<const std::byte> head) override;
   void lost(int peer, const Error& reason) override;
   void left(int peer, const Error& reason) override;
+
+  std::size_t encode(int peer, std::uint16_t channel, std::span<const std::byte> body, std::byte* to) override;
+  bool sees_all() const override { return codec_.sees_all(); }
+  bool decode(int peer, std::uint16_t channel, std::span<const std::byte> body, std::span<std::byte> to) override;
 
   /// An action of the agent, with the model that it contributes, pinned.
   struct Action {
@@ -127,8 +132,6 @@ class LineRounds final : public CollectiveBase {
   RankSet missing() const REQUIRES(mutex_);
   void average(Round round, Flight& flight);
   void contributed(Round round, Flight& flight, int member, TimePoint now);
-  void count_sent(const Flight& flight, int member);
-  std::uint64_t bytes_of(int slice) const;
   void let_go_of_model(Round round, Flight& flight);
   void release(LineResult& result) REQUIRES(mutex_);
   Flight& flight(Round round);
@@ -150,6 +153,7 @@ class LineRounds final : public CollectiveBase {
   std::deque<std::pair<Round, Flight>> flights_;  // that have not retired
   LineWays ways_;
   PreviousSlices previous_;
+  SliceCodec codec_;
   bool changed_ = false;   // since poll()
   TimePoint waits_since_;  // for the line master
   TimePoint say_at_;       // who is missing, unless a round opens before

@@ -180,6 +180,17 @@ bool LineRounds::hear(int peer, const Envelope& envelope, std::span<const std::b
   return true;
 }
 
+std::size_t LineRounds::encode(int peer, std::uint16_t channel, std::span<const std::byte> body, std::byte* to) {
+  const std::size_t bytes = codec_.encode(number_of(peer), channel, body, to);
+  const MutexLock lock(mutex_);
+  counts_.bytes_sent += bytes == 0 ? body.size() : bytes;
+  return bytes;
+}
+
+bool LineRounds::decode(int peer, std::uint16_t channel, std::span<const std::byte> body, std::span<std::byte> to) {
+  return codec_.decode(number_of(peer), channel, body, to);
+}
+
 void LineRounds::lost(int peer, const Error& reason) {
   if (!stops_.load(std::memory_order_acquire)) CollectiveBase::lost(peer, reason);
 }
