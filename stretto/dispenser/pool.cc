@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "stretto/base/defect.h"
 
@@ -54,6 +55,12 @@ Result<Pool> Pool::from_position(std::uint64_t batches, std::span<const std::uin
 }
 
 std::optional<std::uint64_t> Pool::take(std::uint64_t member) {
+  const auto batch = reserve(member);
+  if (batch) told(member, std::numeric_limits<std::uint64_t>::max());
+  return batch;
+}
+
+std::optional<std::uint64_t> Pool::reserve(std::uint64_t member) {
   if (gone_.contains(member)) return std::nullopt;
   std::uint64_t batch = next_;
   if (!returned_.empty()) {
@@ -83,6 +90,35 @@ void Pool::computed(std::uint64_t member, std::uint64_t count) {
   hand.computed = std::max(hand.computed, std::min(count, hand.settled + hand.open.size()));
 }
 
+void Pool::told(std::uint64_t member, std::uint64_t count) {
+  const auto found = hands_.find(member);
+  if (found == hands_.end()) return;
+  Hand& hand = found->second;
+  hand.told = std::max(hand.told, std::min(count, hand.settled + hand.open.size()));
+}
+
+std::uint64_t Pool::known_to(std::uint64_t member) const {
+  const auto found = hands_.find(member);
+  return found == hands_.end() ? 0 : std::max(found->second.told, found->second.settled);
+}
+
+std::uint64_t Pool::untold(std::uint64_t member) const {
+  const auto found = hands_.find(member);
+  return found == hands_.end() ? 0 : found->second.settled + found->second.open.size() - known_to(member);
+}
+
+void Pool::take_back(std::uint64_t member, std::uint64_t count) {
+  const auto found = hands_.find(member);
+  if (found == hands_.end()) return;
+  Hand& hand = found->second;
+  STRETTO_CHECK(count >= known_to(member), "member ", member, " keeps ", count, " batches of ", known_to(member),
+                " that it knows of");
+  while (hand.settled + hand.open.size() > count) {
+    returned_.insert(std::ranges::upper_bound(returned_, hand.open.back()), hand.open.back());
+    hand.open.pop_back();
+  }
+}
+
 std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t applied, bool was_lost) {
   gone_.insert(member);
   const auto found = hands_.find(member);
@@ -93,10 +129,12 @@ std::vector<std::uint64_t> Pool::give_back(std::uint64_t member, std::uint64_t a
   if (defect(Defect::members_all_go_back)) first = 0;
   if (defect(Defect::members_none_goes_back)) first = static_cast<std::ptrdiff_t>(hand.open.size());
   std::vector<std::uint64_t> dropped;
+  const auto told = static_cast<std::ptrdiff_t>(hand.told - std::min(hand.told, hand.settled));
   auto computing = static_cast<std::ptrdiff_t>(hand.computed - std::min(hand.computed, hand.settled));
   if (defect(Defect::members_all_in_hand_suspect)) computing = 0;
   for (auto batch = hand.open.begin() + first; batch != hand.open.end(); ++batch) {
-    const bool is_suspect = was_lost && batch - hand.open.begin() >= computing;
+    const auto at = batch - hand.open.begin();
+    const bool is_suspect = was_lost && at >= computing && at < told;
     if (is_suspect && ++losses_[*batch] >= kMostLosses) {
       dropped.push_back(*batch);
     } else {
@@ -160,7 +198,7 @@ std::vector<std::uint64_t> Pool::numbers() const {
   numbers.push_back(gone_.size());
   numbers.insert(numbers.end(), gone_.begin(), gone_.end());
   for (const auto& [member, hand] : hands_) {
-    numbers.insert(numbers.end(), {member, hand.settled, hand.computed, hand.open.size()});
+    numbers.insert(numbers.end(), {member, hand.settled, hand.computed, hand.told, hand.open.size()});
     numbers.insert(numbers.end(), hand.open.begin(), hand.open.end());
   }
   return numbers;
@@ -186,6 +224,7 @@ Result<Pool> Pool::from_numbers(std::uint64_t batches, std::span<const std::uint
     Hand& hand = pool->hands_[take_one()];
     hand.settled = take_one();
     hand.computed = take_one();
+    hand.told = take_one();
     const auto open = take(take_one());
     hand.open.assign(open.begin(), open.end());
     for (const std::uint64_t batch : open) fits &= batch < pool->next_;

@@ -31,9 +31,20 @@ class Pool {
   /// have written it for so many batches.
   static Result<Pool> from_position(std::uint64_t batches, std::span<const std::uint64_t> position);
 
-  /// The next batch, which is then in the hand of `member`; nothing: there is none, unless some come back
+  /// The next batch, which is then in the hand of `member`, and told it; nothing: there is none, unless some come back
   /// later, or the member is gone, which it may not know yet.
   std::optional<std::uint64_t> take(std::uint64_t member);
+  /// The same, of which the member is not told yet: told() says so.
+  std::optional<std::uint64_t> reserve(std::uint64_t member);
+  /// The member knows of the first `count` batches that it was ever handed. A smaller count than before changes
+  /// nothing, and none goes beyond what it was handed.
+  void told(std::uint64_t member, std::uint64_t count);
+  /// Of how many it knows for sure, and how many more are in its hand.
+  std::uint64_t known_to(std::uint64_t member) const;
+  std::uint64_t untold(std::uint64_t member) const;
+  /// The member keeps the first `count` batches that it was ever handed; the others may be taken again.
+  /// Requires: count ≥ known_to(member).
+  void take_back(std::uint64_t member, std::uint64_t count);
   /// The batch that `member` was handed after the first `count` that it ever was: one that it may not know of. Nothing:
   /// none, or it is settled, or the member is gone.
   std::optional<std::uint64_t> handed_after(std::uint64_t member, std::uint64_t count) const;
@@ -41,12 +52,17 @@ class Pool {
   /// computing one of these. A smaller count than before changes nothing, and none goes beyond what it was handed.
   void computed(std::uint64_t member, std::uint64_t count);
   /// Whether take() would give nothing.
-  bool is_empty() const { return returned_.empty() && next_ == batches_; }
+  bool is_empty() const { return left() == 0; }
+  /// How many batches are in no hand.
+  std::uint64_t left() const { return returned_.size() + batches_ - next_; }
+  /// Whether a view was decided without the member.
+  bool has_gone(std::uint64_t member) const { return gone_.contains(member); }
   /// A member is gone: of what it was handed the first `applied` count, and the others are handed out again, before
   /// new ones; it is given none any more, also where it was never given one. `was_lost`: and has not left; it may have
-  /// been computing any of those that it has not handed over. Returns the batches that are dropped. To be called with
-  /// each view, also for members that were gone before: where those that held the last rounds are lost before others
-  /// have them, those rounds count no longer, and nor do the batches in them. Requires: it was handed as many.
+  /// been computing any of those that it was told, and has not handed over. Returns the batches that are dropped. To be
+  /// called with each view, also for members that were gone before: where those that held the last rounds are lost
+  /// before others have them, those rounds count no longer, and nor do the batches in them. Requires: it was handed as
+  /// many.
   std::vector<std::uint64_t> give_back(std::uint64_t member, std::uint64_t applied, bool was_lost);
   /// All members have begun a view: the first `applied` batches that the member was ever handed count for good.
   /// Requires: it was handed as many.
@@ -70,6 +86,7 @@ class Pool {
   struct Hand {
     std::uint64_t settled = 0;   // batches before those in `open`, all of which count
     std::uint64_t computed = 0;  // of all that it was handed, as far as is known
+    std::uint64_t told = 0;      // likewise
     std::deque<std::uint64_t> open;
   };
 

@@ -130,7 +130,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   /// Says hello, and waits for the answer; where there is no master, as long as another one may come.
   void connect();
   void connect_once();
-  ProcessWords hello() const { return {.hello = member_.hello(), .words = process_}; }
+  ProcessWords hello() const { return {.hello = member_.hello(), .taken = taken_, .words = process_}; }
   /// Says over a new connection all that may have been lost with the one before, or with another master.
   void say_again(MasterLine& line);
   std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }

@@ -17,8 +17,9 @@ std::string key_of_note(const std::string& notes, std::uint64_t number) {
 
 }  // namespace
 
-Result<std::unique_ptr<EtcdRegister>> EtcdRegister::open(const EtcdAddress& at, const std::string& job) {
-  std::unique_ptr<EtcdRegister> opened(new EtcdRegister(at));
+Result<std::unique_ptr<EtcdRegister>> EtcdRegister::open(const EtcdAddress& at, const std::string& job,
+                                                         std::uint64_t term) {
+  std::unique_ptr<EtcdRegister> opened(new EtcdRegister(at, term));
   if (const auto taken = opened->take_over(job); !taken) {
     return Error{taken.error().code, text("the register ", at.to_string(), ": ", taken.error().message)};
   }
@@ -70,7 +71,8 @@ Written EtcdRegister::end(std::uint64_t epoch, JobEnd how) {
 
 Written EtcdRegister::write(Registered next, const std::string& words) {
   RegisterEntry entry{.content = std::move(next), .words = words};
-  const auto written = etcd_.change({.if_as_is = {{.key = view_, .revision = revision_}},
+  const auto written = etcd_.change({.if_as_is = {{.key = view_, .revision = revision_},
+                                                  {.key = key_of_note(notes_, num_notes_)}},  // it knows all notes
                                      .puts = {{.key = view_, .bytes = entry.encoded()}},
                                      .forgets = {notes_}});
   if (!written) {

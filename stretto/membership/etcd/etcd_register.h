@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ namespace stretto {
 class EtcdRegister final : public Register {
  public:
   /// Opens the register of `job`, or begins it. Errc::bad_input: it is another job's; others as Etcd.
-  static Result<std::unique_ptr<EtcdRegister>> open(const EtcdAddress& at, const std::string& job);
+  static Result<std::unique_ptr<EtcdRegister>> open(const EtcdAddress& at, const std::string& job,
+                                                    std::uint64_t term = 0);
 
   Result<Registered> read() override;
   using Register::commit;
@@ -26,10 +28,13 @@ class EtcdRegister final : public Register {
   const std::vector<std::string>& beside() const override { return beside_; }
   Written end(std::uint64_t epoch, JobEnd how) override;
   std::string why() const override { return why_; }
+  bool is_shared() const override { return true; }
+  std::uint64_t term() const override { return term_; }
 
  private:
-  explicit EtcdRegister(const EtcdAddress& at)
-      : etcd_(at.servers),
+  EtcdRegister(const EtcdAddress& at, std::uint64_t term)
+      : term_(term),
+        etcd_(at.servers),
         all_(text("stretto/", at.name, '/')),
         job_(all_ + "job"),
         view_(all_ + "view"),
@@ -37,6 +42,7 @@ class EtcdRegister final : public Register {
   Result<void> take_over(const std::string& job);
   Written write(Registered next, const std::string& words);
 
+  const std::uint64_t term_;
   Etcd etcd_;
   const std::string all_, job_, view_, notes_;  // keys, and how they begin
   RegisterEntry newest_;

@@ -55,6 +55,10 @@ class Register {
   virtual Written end(std::uint64_t epoch, JobEnd how) = 0;
   /// Why the last write has been unknown, for a line to a person.
   virtual std::string why() const = 0;
+  /// Whether objects of other processes may write to the register, too.
+  virtual bool is_shared() const { return false; }
+  /// Where they do, which of the job's masters writes by this object: a later one has a larger number.
+  virtual std::uint64_t term() const { return 0; }
 
  protected:
   /// Whether commit() may write `view`, where `content` is there.

@@ -33,11 +33,8 @@ nlohmann::json json_of(const std::vector<Value>& values) {
 std::string ProcessWords::encoded() const {
   switch (kind) {
     case Kind::hello: {
-      nlohmann::json object{{"hello", hello.number},
-                            {"process", words},
-                            {"host", hello.host},
-                            {"epoch", hello.epoch},
-                            {"terms", hello.terms}};
+      nlohmann::json object{{"hello", hello.number}, {"process", words}, {"host", hello.host},
+                            {"epoch", hello.epoch},  {"taken", taken},   {"terms", hello.terms}};
       if (hello.stopped) object["stopped"] = *hello.stopped;
       return line_of(object);
     }
@@ -77,6 +74,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
                    .epoch = fields.count("epoch"),
                    .terms = fields.texts("terms")};
     words.words = fields.words("process");
+    words.taken = fields.count("taken");
     if (fields.has("stopped")) words.hello.stopped = fields.count("stopped");
   } else if (fields.has("report")) {
     words.kind = Kind::report;

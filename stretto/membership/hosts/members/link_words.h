@@ -20,7 +20,7 @@ namespace stretto {
 struct ProcessWords {
   static constexpr const char* kName = "its word as a member";
   enum class Kind {
-    hello,    ///< HelloWords, of the process `words`
+    hello,    ///< HelloWords, of the process `words`, which has `taken` batches
     report,   ///< ReportWords
     begun,    ///< the world of `epoch` has begun for it
     done,     ///< it has taken the last round, in `epoch`

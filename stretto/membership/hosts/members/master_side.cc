@@ -10,6 +10,7 @@ MasterSide::MasterSide(Register& reg, const MasterOptions& options, TimePoint no
     : register_(reg), hooks_(std::move(hooks)), master_(options, now), pool_(reg, hooks_.tell), now_(now) {}
 
 void MasterSide::lose(MemberNumber number) {
+  asked_.erase(number);
   master_.lost(number);
   act();
 }
@@ -17,6 +18,7 @@ void MasterSide::lose(MemberNumber number) {
 void MasterSide::tick(TimePoint now) {
   now_ = now;
   part_hosts();
+  for (const auto& [number, words] : std::exchange(asked_, {})) hand_out(number, words);
   master_.tick(now);
   act();
 }
@@ -50,6 +52,8 @@ void MasterSide::settle() {
 void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
   switch (words.kind) {
     case ProcessWords::Kind::hello:
+      asked_.erase(number);
+      pool_.has_come(number, words.taken);
       master_.hello(words.hello);
       pass_on_to(number);
       break;
@@ -87,7 +91,11 @@ void MasterSide::pass_on_to(MemberNumber number) {
 
 void MasterSide::hand_out(MemberNumber number, const ProcessWords& words) {
   const auto batch =
-      pool_.hand_out(number, words.taken, words.computed, words.batches, words.plan, known()->view.position);
+      pool_.hand_out(number, words.taken, words.computed, words.batches, words.plan, known()->view.position, now_);
+  if (!batch && batch.error().code == Errc::unavailable) {
+    asked_[number] = words;
+    return;
+  }
   if (!batch) return hooks_.say(number, MasterWords::of_refusal(batch.error().message));
   hooks_.say(number, MasterWords::of_batch(*batch, words.taken));
 }
@@ -126,12 +134,11 @@ void MasterSide::carry_out(MasterAction action) {
 /// What the members that are gone had in hand goes back to the pool, once the register says that they are gone.
 void MasterSide::commit(View view, BatchesApplied applied) {
   std::optional<PoolChange> change;
-  std::string words;
   if (Pool* const pool = pool_.pool()) {
     change = change_pool(*pool, known()->view, view, applied);
     view.position = change->pool.position();
-    words = pool_.words_of(change->pool);
   }
+  const std::string words = pool_.words_of(change ? &change->pool : nullptr);
   const Written written = register_.commit(view, words);
   Proposal proposal{.view = view, .applied = std::move(applied), .change = std::move(change)};
   if (written == Written::done)
@@ -155,7 +162,10 @@ void MasterSide::adopt(Proposal proposal) {
 void MasterSide::look(const Result<Registered>& content) {
   if (!content) return;
   const auto proposal = std::exchange(unknown_, std::nullopt);
-  if (content->view.epoch == known()->view.epoch) return;
+  if (content->view.epoch == known()->view.epoch) {
+    if (register_.is_shared()) pool_.restore();  // another master may have noted batches
+    return;
+  }
   if (proposal && proposal->view == content->view) return adopt(*proposal);
   applied_ = {};
   pool_.restore();

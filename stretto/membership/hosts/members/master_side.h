@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,6 +81,7 @@ class MasterSide {
   std::optional<Proposal> unknown_;
   std::optional<MasterWords> meeting_;  // that was passed on last
   MissedLinks missed_;
+  std::map<MemberNumber, ProcessWords> asked_;  // for batches, and there is no answer yet
   TimePoint now_;
   bool acts_ = false;
 };
