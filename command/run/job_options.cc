@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "stretto/base/error.h"
+#include "stretto/membership/etcd/etcd.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {
@@ -55,7 +56,8 @@ void describe_members(CommandLine& line, ProgramRanks& job) {
       "--register", "FILE",
       "With --listen: who is in the job is kept in FILE, or in etcd where that is etcd://HOST:PORT[,HOST:PORT…]/NAME. "
       "Where this command is killed, and started again in the same way, the job goes on, with the members that were "
-      "started elsewhere; these wait for it as long as --patience says. "
+      "started elsewhere; these wait for it as long as --patience says. With etcd another launcher of stretto run has "
+      "the master meanwhile, and others come by stretto join etcd://…. "
       "Default: they end with this command.",
       into(job.log));
   line.option(
@@ -92,13 +94,18 @@ void check_member_options(const ProgramRanks& job) {
   require_range(job.restarts > 0, fmt::format("--restarts {}", job.restarts));
   require_range(job.here.has_value(), fmt::format("--here {}", job.here.value_or(0)));
   require_range(job.listen.has_value(), "--listen");
+  if (job.listen && !job.listen->etcd.empty()) {
+    throw UsageError(fmt::format("--listen {}: expected [ADDRESS:]PORT, as in --listen 29400", job.listen->etcd));
+  }
   require_range(job.patience.has_value(), "--patience");
   require_range(job.evict > Duration::zero(), "--evict");
   require_range(job.no_return, "--no-return");
   if (!job.secret_file.empty() && !job.listen) {
     throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
   }
-  if (!job.log.empty() && (!job.listen || job.listen->port == 0)) {
+  if (EtcdAddress::is_meant_by(job.log) && job.listen && !job.reads_reports) {
+    (void)EtcdAddress::parse(job.log).or_throw();
+  } else if (!job.log.empty() && (!job.listen || job.listen->port == 0)) {
     throw UsageError(
         fmt::format("--register {} without a port: expected --listen PORT, where members come back to", job.log));
   }

@@ -13,7 +13,9 @@ namespace stretto::command {
 // Options that several commands have which start processes of a job, or speak to one.
 
 inline constexpr std::string_view kAddressHelp =
-    "HOST:PORT, as stretto run --listen has said it, or PORT on the same host.";
+    "HOST:PORT, as stretto run --listen has said it, or PORT on the same host; etcd://HOST:PORT/NAME, as --register "
+    "has "
+    "it.";
 
 /// Throws UsageError.
 Setter into_address(std::optional<JobAddress>& target);

@@ -48,7 +48,9 @@ void describe_join(CommandLine& line, ProgramRanks& job) {
   line.example("stretto join 10.0.0.1:29400 --here 2", "Two more processes of the program that the job runs.");
   line.example("stretto join 29400 --restarts 3 -- python train.py",
                "One, and others in its place where it is lost; by the port, since the master is on this host.");
+  line.example("stretto join etcd://10.0.0.9:2379/train", "One, of a job whose register is in etcd.");
   line.note(
+      "With etcd://… this launcher may have the job's master, where another one is lost. "
       "The program is started in the present folder. Where the job has as many members as it may have, a process waits "
       "as a spare, and comes in when one is lost or has left. SIGINT, SIGTERM, SIGHUP and SIGQUIT have those that were "
       "started here leave with nothing lost; at the second one they are killed. The exit status is 0 where the job has "
@@ -71,9 +73,8 @@ struct LookedAtJob {
 };
 
 RemoteJob reach(const LookedAtJob& options) {
-  return RemoteJob(RemoteJob::Options{.host = options.job->host,
-                                      .port = options.job->port,
-                                      .token = JobSecret::find(options.secret_file, options.job->port).or_throw()});
+  return RemoteJob(
+      RemoteJob::Options{.at = *options.job, .token = JobSecret::find(options.secret_file, *options.job).or_throw()});
 }
 
 void describe_members(CommandLine& line, LookedAtJob& options) {

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "command/cli/output.h"
@@ -39,6 +40,7 @@ constexpr Duration kTellEvery = 1s;       // what is left behind that it is to e
 constexpr Duration kToHearOfEnd = 5s;     // for members that were started elsewhere
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
+constexpr Duration kForAMaster = 10s;     // in one of the job's launchers
 constexpr const char* kNoneComes = "no process takes its place";
 
 /// A process of the job, until it is started: which number and place it will have.
@@ -70,6 +72,8 @@ class RunningPrograms {
   int status_of_ended_job();
   /// Of members that change: the master, or the way to it.
   void begin_changing_job();
+  /// The way to a master that is in another process, or may be.
+  void reach_master(const JobAddress& at, const Token& token);
   /// Numbers and places of the first processes.
   std::vector<MemberPlace> first_places();
   void start(const MemberPlace& place);
@@ -79,6 +83,7 @@ class RunningPrograms {
   void leave_empty(const ProcessToCome& lost, const std::string& why);
   /// Whether processes that were started elsewhere need the master that is here.
   bool is_needed();
+  bool is_visited() { return shared_ != nullptr ? shared_->visitors() > 1 : master_->visitors() > 0; }
   int exit_status();
   /// Takes word of the program of the rank that is being started.
   void hear_start();
@@ -139,9 +144,11 @@ class RunningPrograms {
   int lost_status_ = 0;                            // of the first process that was lost, where the others go on
   bool all_left_ = true;                           // those that have ended, or have ended with 0
   std::optional<TimePoint> end_heard_by_;
-  std::optional<StartedMaster> started_;  // where members change, and their master is here
-  std::optional<RemoteJob> remote_;       // where it is not
+  std::optional<StartedMaster> started_;  // where members change, and this launcher starts the job
+  std::optional<SharedMaster> joined_;    // where it comes to one whose master it may have
+  std::optional<RemoteJob> remote_;       // where the master may be in another process
   JobMaster* master_ = nullptr;           // of started_
+  SharedMaster* shared_ = nullptr;        // of that, or joined_
   JobOfMembers* changing_ = nullptr;      // either of these
   JobProcesses processes_;                // tells of ends until it is gone: the first to go
 };
@@ -158,7 +165,7 @@ EndOfPrograms RunningPrograms::run() {
 
 int RunningPrograms::run_all() {
   if (job_.least > 0 || job_.job) begin_changing_job();
-  if (started_ && master_->known().end != JobEnd::none) return status_of_ended_job();
+  if (started_ && (changing_ == nullptr || changing_->known().end != JobEnd::none)) return status_of_ended_job();
   first_ = first_places();
   for (const MemberPlace& place : first_) {
     if (!over() && !has_ended()) start(place);
@@ -174,7 +181,8 @@ int RunningPrograms::run_all() {
 }
 
 int RunningPrograms::status_of_ended_job() {
-  const int status = master_->known().end == JobEnd::done ? 0 : 1;
+  const JobEnd end = changing_ != nullptr ? changing_->known().end : shared_->end_of_job();
+  const int status = end == JobEnd::done ? 0 : 1;
   say(fmt::format("the job of the register {} {}", job_.log, status == 0 ? "has ended" : "was given up"));
   return status;
 }
@@ -183,7 +191,11 @@ int RunningPrograms::exit_status() {
   if (changing_) {
     const Registered job = changing_->known();
     if (job.end == JobEnd::done) return 0;
-    if (job.view.epoch == 0 && !over() && !remote_) {
+    if (remote_ && remote_->is_gone() && job_.listen) {
+      say("the master of the job is lost, and no other one has come");
+      return 1;
+    }
+    if (job.view.epoch == 0 && !over() && !job_.job) {
       say(fmt::format("no rank has come to the job, whose members may change: was --ranks {} meant?", job_.ranks));
     }
   }
@@ -193,21 +205,39 @@ int RunningPrograms::exit_status() {
 }
 
 void RunningPrograms::begin_changing_job() {
-  if (job_.job) {
-    remote_.emplace(RemoteJob::Options{.host = job_.job->host,
-                                       .port = job_.job->port,
-                                       .token = JobSecret::find(job_.secret_file, job_.job->port).or_throw()});
-    changing_ = &*remote_;
-    if (changing_->known().end != JobEnd::none) {
-      throw Failure({Errc::unavailable, text("the job at ", job_.job->to_string(), " has ended")});
+  if (!job_.job) {
+    started_.emplace(job_, here_);
+    master_ = started_->master();
+    shared_ = started_->shared();
+    changing_ = master_;
+    if (shared_ != nullptr && shared_->end_of_job() == JobEnd::none) {
+      reach_master(JobAddress::parse(job_.log).or_throw(), started_->token());
     }
-    if (program_.empty()) program_ = remote_->beside().program;
+    if (!started_->how_to_come().empty()) say(started_->how_to_come());
     return;
   }
-  started_.emplace(job_, here_);
-  master_ = &started_->master();
-  changing_ = master_;
-  if (!started_->how_to_come().empty()) say(started_->how_to_come());
+  const Token token = JobSecret::find(job_.secret_file, *job_.job).or_throw();
+  if (!job_.job->etcd.empty()) {
+    shared_ = &joined_.emplace(EtcdAddress::parse(job_.job->etcd).or_throw(), token);
+  }
+  if (shared_ == nullptr || shared_->end_of_job() == JobEnd::none) reach_master(*job_.job, token);
+  if (!remote_ || changing_->known().end != JobEnd::none) {
+    throw Failure({Errc::unavailable, text("the job at ", job_.job->to_string(), " has ended")});
+  }
+  if (program_.empty()) program_ = remote_->beside().program;
+}
+
+void RunningPrograms::reach_master(const JobAddress& at, const Token& token) {
+  for (const TimePoint late = clock_.now() + kForAMaster; !remote_;) {
+    try {
+      remote_.emplace(RemoteJob::Options{.at = at, .token = token});
+    } catch (const Failure& failure) {
+      if (shared_ == nullptr || failure.error().code != Errc::unavailable || clock_.now() >= late) throw;
+      std::this_thread::sleep_for(kFulfilEvery);
+    }
+    if (shared_ != nullptr) shared_->fulfil_wishes([this](const std::string& line) { say(line); });
+  }
+  changing_ = &*remote_;
 }
 
 std::vector<MemberPlace> RunningPrograms::first_places() {
@@ -221,11 +251,14 @@ std::vector<MemberPlace> RunningPrograms::first_places() {
 
 bool RunningPrograms::is_needed() {
   if (!to_part_with_.empty() && !over()) return true;
-  if (master_ == nullptr || !job_.listen || over()) return false;
-  const Registered job = master_->known();
-  if (job.end == JobEnd::none) return here_ == 0 || job.view.epoch > 0 || master_->is_visited();
+  if ((shared_ == nullptr && (master_ == nullptr || !job_.listen)) || over()) return false;
+  const Registered job = changing_->known();
+  if (job.end == JobEnd::none) {
+    if (!job_.listen || (remote_ && remote_->is_gone())) return false;
+    return here_ == 0 || job.view.epoch > 0 || is_visited();
+  }
   if (!end_heard_by_) end_heard_by_ = clock_.now() + kToHearOfEnd;
-  return master_->is_visited() && clock_.now() < *end_heard_by_;
+  return is_visited() && clock_.now() < *end_heard_by_;
 }
 
 /// Others may be lost while a process is started. So a place leaves the list as its process gets a number: all count.
@@ -292,6 +325,7 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   const bool is_silent = remote_ && remote_->is_silent() && !over();
   changing_->fulfil_wishes([this](MemberNumber number, JobOfMembers::Fate fate) { part_with(number, fate); },
                            [this](const std::string& line) { say(line); });
+  if (shared_ != nullptr) shared_->fulfil_wishes([this](const std::string& line) { say(line); });
   if (is_silent) return;
   for (const auto& [slot, wait_status] : std::exchange(to_part_with_, {})) take_end(slot, wait_status);
 }

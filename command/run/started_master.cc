@@ -19,14 +19,25 @@ using namespace std::chrono_literals;
 constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
 constexpr Duration kForOneInPlace = 10s;  // of one that leaves: it may have little time
 
-std::string secret_file_of(const ProgramRanks& job, std::uint16_t port) {
-  return job.secret_file.empty() ? JobSecret::usual_file(port) : job.secret_file;
+/// With a register in etcd any of the job's launchers has the master, but where this one itself hears reports of ranks.
+bool is_shared(const ProgramRanks& job) {
+  return EtcdAddress::is_meant_by(job.log) && !job.reads_reports;
+}
+
+/// By which others come to the job, whose master listens there.
+JobAddress address_of(const ProgramRanks& job, const JobAddress& listens) {
+  return is_shared(job) ? JobAddress::parse(job.log).or_throw() : listens;
+}
+
+std::string secret_file_of(const ProgramRanks& job, const JobAddress& listens) {
+  return job.secret_file.empty() ? JobSecret::usual_file(address_of(job, listens)) : job.secret_file;
 }
 
 /// That of the master before this one, where the job goes on from a register; else a new one.
 Token token_of(const ProgramRanks& job) {
   if (!job.log.empty()) {
-    if (const auto before = JobSecret::find(secret_file_of(job, job.listen->port), job.listen->port)) return *before;
+    const auto before = JobSecret::find(secret_file_of(job, *job.listen), address_of(job, *job.listen));
+    if (before) return *before;
   }
   return new_token();
 }
@@ -48,9 +59,9 @@ StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.
   // Where others come from elsewhere one that leaves is held as long as a lost one is waited for: it goes on computing.
   const Duration for_one_in_place = std::max(kForOneInPlace, job.listen ? wait : job.patience.value_or(Duration(0)));
   const std::optional<Token> made_up = job.listen ? JobSecret::by_environment() : std::nullopt;
-  const Token token = made_up.value_or(token_of(job));
-  master_ = std::make_unique<JobMaster>(JobMaster::Options{
-      .token = token,
+  token_ = made_up ? *made_up : token_of(job);
+  const JobMaster::Options options{
+      .token = token_,
       .listen = job.listen ? job.listen->host : "127.0.0.1",
       .port = job.listen ? job.listen->port : std::uint16_t{0},
       .least = job.least,
@@ -64,18 +75,24 @@ StartedMaster::StartedMaster(const ProgramRanks& job, int here) : has_log_(!job.
       .liveness = job.listen ? job.liveness : Duration(0),
       .reads_reports = job.reads_reports,
       .log = job.log,
-      .job = name_of(job)});
+      .job = name_of(job)};
+  if (is_shared(job)) {
+    shared_ = std::make_unique<SharedMaster>(options);
+  } else {
+    master_ = std::make_unique<JobMaster>(options);
+  }
   if (!job.listen) return;
+  const JobAddress listens = master_ ? master_->address() : JobAddress{};
   std::string where;
   if (!made_up) {
-    secret_.emplace(secret_file_of(job, master_->port()), token);
+    secret_.emplace(secret_file_of(job, listens), token_);
     where = fmt::format(", with the secret in {}", secret_->path());
   }
-  how_to_come_ = fmt::format("others come by: stretto join {}{}", master_->address().to_string(), where);
+  how_to_come_ = fmt::format("others come by: stretto join {}{}", address_of(job, listens).to_string(), where);
 }
 
 StartedMaster::~StartedMaster() {
-  if (has_log_ && secret_ && master_->known().end == JobEnd::none) secret_->keep();
+  if (has_log_ && secret_ && end_of_job() == JobEnd::none) secret_->keep();
 }
 
 }  // namespace stretto::command

@@ -7,11 +7,12 @@
 #include "command/run/program_ranks.h"
 #include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/job_master.h"
+#include "stretto/membership/masters/shared_master.h"
 
 namespace stretto::command {
 
-/// The master of a job whose members change, for the launcher that starts the job, and the file with the secret by
-/// which others come to it.
+/// The master of a job whose members change, for the launcher that starts the job, or its part in that, and the file
+/// with the secret by which others come to it.
 class StartedMaster {
  public:
   /// `here`: processes that are started first. Throws Failure where the master cannot listen, or the secret cannot be
@@ -21,7 +22,11 @@ class StartedMaster {
   StartedMaster(const StartedMaster&) = delete;
   StartedMaster& operator=(const StartedMaster&) = delete;
 
-  JobMaster& master() { return *master_; }
+  /// Null: the job's launchers share it.
+  JobMaster* master() { return master_.get(); }
+  /// Null: they do not. They do with a register in etcd, but where the launcher itself hears reports of ranks.
+  SharedMaster* shared() { return shared_.get(); }
+  const Token& token() const { return token_; }
   /// Whether the register of a job says that it has begun, under a master before this one. Throws Failure as
   /// JobMaster, where that has a register.
   static bool has_begun(const ProgramRanks& job);
@@ -29,9 +34,13 @@ class StartedMaster {
   const std::string& how_to_come() const { return how_to_come_; }
 
  private:
+  JobEnd end_of_job() { return master_ ? master_->known().end : shared_->end_of_job(); }
+
   const bool has_log_;
+  Token token_{};
   std::optional<SecretFile> secret_;
   std::unique_ptr<JobMaster> master_;
+  std::unique_ptr<SharedMaster> shared_;
   std::string how_to_come_;
 };
 

@@ -13,10 +13,12 @@
 
 #include "stretto/base/machine/host_name.h"
 #include "stretto/membership/changes.h"
+#include "stretto/membership/etcd/etcd.h"
 #include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/hosts/members/master_line.h"
 #include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
+#include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/membership/views/member.h"
 
@@ -133,6 +135,11 @@ class ChangingRank final : public SayingRankContext, public Changes {
   ProcessWords hello() const { return {.hello = member_.hello(), .taken = taken_, .words = process_}; }
   /// Says over a new connection all that may have been lost with the one before, or with another master.
   void say_again(MasterLine& line);
+  /// The same words in all members, whichever master they have.
+  std::string job() const {
+    return options_.etcd.empty() ? text(options_.host, ':', options_.port)
+                                 : EtcdAddress::parse(options_.etcd).or_throw().name;
+  }
   std::string listener() const { return text("the process that listens at ", options_.host, ':', options_.port); }
   void part_from_world() noexcept {
     try {
@@ -158,7 +165,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   JoinOptions join_options(const View& some, const std::string& meeting, std::function<void()> look) const {
     return {.rank = static_cast<int>(*some.place_of(member_.number())),
             .ranks = static_cast<int>(some.members.size()),
-            .job = text(meeting, " of ", line_->address(), ':', options_.port, ' ', digits_of(options_.token)),
+            .job = text(meeting, " of ", job(), ' ', digits_of(options_.token)),
             .timeout = kForTheSlowest,
             .look = std::move(look)};
   }
@@ -224,6 +231,7 @@ void ChangingRank::connect_once() {
   };
   line_.emplace(MasterLineOptions{.host = options_.host,
                                   .port = options_.port,
+                                  .find = JobAddress{.etcd = options_.etcd}.finder(),
                                   .token = options_.token,
                                   .hear = hear_words,
                                   .ended = end,

@@ -21,6 +21,7 @@ namespace stretto {
 struct ChangingRankOptions {
   std::string host = "127.0.0.1";  ///< address of the master
   std::uint16_t port = 0;
+  std::string etcd = {};                              ///< MemberPlace::etcd
   Token token{};                                      ///< of the job
   MemberNumber number = 0;                            ///< that no process of the job has had before
   int place = 0;                                      ///< Changes::place()

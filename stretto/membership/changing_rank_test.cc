@@ -353,7 +353,7 @@ TEST(ChangingRank, AProcessWithOtherTermsIsToldBothValues) {
   };
   std::string first;
   std::thread one([&] { first = come(0, "tcp").message; });
-  while (!master->is_visited()) std::this_thread::sleep_for(1ms);
+  while (master->visitors() == 0) std::this_thread::sleep_for(1ms);
   const Error other = come(1, "smoke signals");
   EXPECT_EQ(other.code, Errc::bad_input);
   EXPECT_EQ(other.message, "this process is not let in: between is smoke signals here, and tcp in the job");

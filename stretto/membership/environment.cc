@@ -185,10 +185,9 @@ std::shared_ptr<const MemberPlace> ask_for_place(const std::string& words) {
     RemoteJob job;  // as long as the place is this process's
     MemberPlace place;
   };
-  const Token token = JobSecret::find({}, address->port).or_throw();
+  const Token token = JobSecret::find({}, *address).or_throw();
   const auto say = [](const std::string& line) { std::fprintf(stderr, "stretto: %s\n", line.c_str()); };
-  const auto asked = std::make_shared<Asked>(
-      RemoteJob::Options{.host = address->host, .port = address->port, .token = token, .tell = say});
+  const auto asked = std::make_shared<Asked>(RemoteJob::Options{.at = *address, .token = token, .tell = say});
   return {asked, &asked->place};
 }
 

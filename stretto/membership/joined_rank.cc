@@ -116,6 +116,7 @@ class MemberOfJob final : public PartOfJob {
       : place_(options.member),
         context_(make_changing_rank({.host = options.member->host,
                                      .port = options.member->port,
+                                     .etcd = options.member->etcd,
                                      .token = options.member->token,
                                      .number = options.member->number,
                                      .place = options.member->place,

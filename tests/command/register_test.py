@@ -11,7 +11,6 @@ import tempfile
 import threading
 
 from etcd import Etcd, free_port
-from join_test import ADDRESS
 from members_test import LOOP, WATCHDOG, Traces, loops, num_threads, ranks_of
 from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
 from train_members_test import QUICK, members_of
@@ -39,7 +38,7 @@ class KeptJob:
         with said.open("w", encoding="utf-8") as errors:
             self.masters.append((subprocess.Popen(list(map(str, self.command)), stdout=subprocess.DEVNULL, stderr=errors,
                                                   env=self.traces.environment), said))
-        wait_until(lambda: ADDRESS.search(self.said()) or self.master.poll() is not None)
+        wait_until(lambda: "others come by: stretto join " in self.said() or self.master.poll() is not None)
 
     @property
     def master(self):
@@ -87,9 +86,10 @@ class Masters(ProgramTest):
             self.goes_on(etcd.register("job"), "eager-quorum")
 
     def goes_on(self, register, *algorithms):
+        step = "5ms" if register else "1ms"  # another launcher waits for the lease of the one before
         for algorithm in algorithms:
             with self.subTest(algorithm=algorithm), tempfile.TemporaryDirectory() as folder, \
-                    KeptJob(folder, LOOP, algorithm, BATCHES, "account", register=register) as job:
+                    KeptJob(folder, LOOP, algorithm, BATCHES, "account", step, register=register) as job:
                 join = job.start_join("--here", "3")
                 wait_until(lambda: job.members() == {0, 1, 2})
                 for _ in range(2):  # nothing has changed when it is there again
@@ -211,6 +211,7 @@ class BadInput(ProgramTest):
         for options, said in (
             (("--ranks", "1:2", "--register", "x"), "--register x without a port: expected --listen PORT, where members come back to"),
             (("--ranks", "1:2", "--listen", "0", "--register", "x"), "--register x without a port"),
+            (("--ranks", "1:2", "--register", "etcd://127.0.0.1:1/x"), "--register etcd://127.0.0.1:1/x without a port"),
         ):
             self.assert_rejected(stretto("run", *options, "--", "true"), said)
             self.assert_rejected(stretto("train", "vowels", *options), said)
@@ -255,6 +256,21 @@ class BadInput(ProgramTest):
                 result = start(etcd.register("one"), "true")
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertIn("it is of job 'true of one', and not of 'true': choose another name", result.stderr)
+                at, secret = etcd.register("another"), {**os.environ, "STRETTO_TOKEN": "another secret"}
+                self.assertIn(f"there is no job {at}: expected one of stretto run", stretto("join", at, env=secret).stderr)
+                self.assertIn("no launcher has the master of the job now", stretto("members", at, env=secret).stderr)
+                at = etcd.register("one")
+                self.assertIn(f"no master with this secret listens at {at}", stretto("join", at, env=secret).stderr)
+        self.assertIn("expected [ADDRESS:]PORT", stretto("run", "--ranks", "1:2", "--listen", "etcd://127.0.0.1:1/one", "--", "true").stderr)
+
+    def test_an_etcd_that_has_lost_its_majority(self):
+        with tempfile.TemporaryDirectory() as folder, Etcd(3) as etcd:
+            with KeptJob(folder, "true", register=etcd.register("one")) as job:
+                for process in etcd.processes[1:]:
+                    process.kill()
+                result = stretto("run", "--ranks", "1:2", "--here", "0", "--listen", "127.0.0.1:0", "--register", etcd.register("one"), "--", "true")
+                self.assertRegex(result.stderr, "etcd at 127.0.0.1:[0-9]+ (does not answer|refuses)")
+                self.assertIsNone(job.master.poll())
 
 
 if __name__ == "__main__":

@@ -142,7 +142,9 @@ Result<Etcd::Revision> Etcd::change(const Change& change) {
     words["success"].push_back({{"request_delete_range", range_of(begins)}});
   }
   for (const Value& put : change.puts) {
-    words["success"].push_back({{"request_put", {{"key", in_base64(put.key)}, {"value", in_base64(put.bytes)}}}});
+    words["success"].push_back(
+        {{"request_put",
+          {{"key", in_base64(put.key)}, {"value", in_base64(put.bytes)}, {"lease", std::to_string(put.lease)}}}});
   }
   const auto answer = ask("kv/txn", words.dump(), true);
   if (!answer) return answer.error();
@@ -153,6 +155,30 @@ Result<Etcd::Revision> Etcd::change(const Change& change) {
   } catch (const EtcdJson::exception& why) {
     return not_understood(why);
   }
+}
+
+Result<Etcd::Lease> Etcd::lend(std::chrono::seconds length) {
+  const auto answer = ask("lease/grant", EtcdJson{{"TTL", std::to_string(length.count())}}.dump(), true);
+  if (!answer) return answer.error();
+  try {
+    return number_in(EtcdJson::parse(*answer), "ID");
+  } catch (const EtcdJson::exception& why) {
+    return not_understood(why);
+  }
+}
+
+Result<bool> Etcd::renew(Lease lease) {
+  const auto answer = ask("lease/keepalive", EtcdJson{{"ID", std::to_string(lease)}}.dump(), false);
+  if (!answer) return answer.error();
+  try {
+    return number_in(EtcdJson::parse(*answer).at("result"), "TTL") > 0;
+  } catch (const EtcdJson::exception& why) {
+    return not_understood(why);
+  }
+}
+
+void Etcd::give_back(Lease lease) {
+  (void)ask("lease/revoke", EtcdJson{{"ID", std::to_string(lease)}}.dump(), true);
 }
 
 }  // namespace stretto

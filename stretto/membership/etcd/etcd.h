@@ -28,11 +28,13 @@ struct EtcdAddress {
 class Etcd {
  public:
   using Revision = std::int64_t;  ///< counts up with each change of anything in etcd
+  using Lease = std::int64_t;     ///< 0: none
 
   /// A key with its value, as bytes.
   struct Value {
     std::string key = {}, bytes = {};
     Revision revision = 0;  ///< of the last change
+    Lease lease = 0;        ///< of a put: the key goes when that ends
   };
   /// All of it is made at once, or nothing.
   struct Change {
@@ -49,6 +51,12 @@ class Etcd {
   /// The revision of the change; 0: it has not been made, since something is not as is said. Errc::lost_peer: no server
   /// can be reached; Errc::unavailable: etcd answers, and refuses; Errc::timeout: whether it has been made is unknown.
   Result<Revision> change(const Change& change);
+  /// A lease that ends when it has not been renewed for so long.
+  Result<Lease> lend(std::chrono::seconds length);
+  /// False: it has ended.
+  Result<bool> renew(Lease lease);
+  /// Ends a lease. Where etcd does not hear it, it ends by itself.
+  void give_back(Lease lease);
 
  private:
   Result<std::string> ask(const char* what, const std::string& words, bool changes);

@@ -9,10 +9,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "stretto/base/descriptor.h"
+#include "stretto/membership/etcd/candidacy.h"
 
 namespace stretto {
 namespace {
@@ -48,12 +50,31 @@ Result<std::string> secret_in(const std::string& path) {
 
 }  // namespace
 
+std::function<std::optional<std::pair<std::string, std::uint16_t>>()> JobAddress::finder() const {
+  if (etcd.empty()) return {};
+  const EtcdAddress at = EtcdAddress::parse(etcd).or_throw();
+  return [asked = std::make_shared<Etcd>(at.servers), job = at.name] {
+    std::optional<std::pair<std::string, std::uint16_t>> found;
+    const auto master = Candidacy::master_in(*asked, job);
+    if (const auto address = parse(master.value_or("")); address && !address->host.empty()) {
+      found.emplace(address->host, address->port);
+    }
+    return found;
+  };
+}
+
 std::string JobAddress::to_string() const {
+  if (!etcd.empty()) return etcd;
   if (host.empty()) return text(port);
   return text(host.find(':') == std::string::npos ? host : text('[', host, ']'), ':', port);
 }
 
 Result<JobAddress> JobAddress::parse(const std::string& words) {
+  if (EtcdAddress::is_meant_by(words)) {
+    const auto at = EtcdAddress::parse(words);
+    if (!at) return at.error();
+    return JobAddress{.etcd = at->to_string()};
+  }
   const std::size_t colon = words.rfind(':');
   std::string_view host = std::string_view(words).substr(0, colon == std::string::npos ? 0 : colon);
   const bool in_brackets = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
@@ -63,15 +84,16 @@ Result<JobAddress> JobAddress::parse(const std::string& words) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
   const bool is_host = host.find_first_of(in_brackets ? "[]/ " : "[]/ :") == std::string_view::npos;
   if (error != std::errc() || end != digits.data() + digits.size() || colon == 0 || !is_host) {
-    return Error{Errc::bad_input, "expected HOST:PORT or PORT, as in 10.0.0.1:29400"};
+    return Error{Errc::bad_input, "expected HOST:PORT or PORT, as in 10.0.0.1:29400, or etcd://HOST:PORT/NAME"};
   }
   return address;
 }
 
-std::string JobSecret::usual_file(std::uint16_t port) {
+std::string JobSecret::usual_file(const JobAddress& job) {
+  const std::string name = job.etcd.empty() ? text(job.port) : EtcdAddress::parse(job.etcd).or_throw().name;
   const char* folder = std::getenv("XDG_RUNTIME_DIR");
-  if (folder != nullptr && *folder != '\0') return text(folder, "/stretto-", port, ".token");
-  return text("/tmp/stretto-", ::geteuid(), '-', port, ".token");
+  if (folder != nullptr && *folder != '\0') return text(folder, "/stretto-", name, ".token");
+  return text("/tmp/stretto-", ::geteuid(), '-', name, ".token");
 }
 
 std::optional<Token> JobSecret::by_environment() {
@@ -80,10 +102,10 @@ std::optional<Token> JobSecret::by_environment() {
   return token_of_secret(secret);
 }
 
-Result<Token> JobSecret::find(const std::string& file, std::uint16_t port) {
+Result<Token> JobSecret::find(const std::string& file, const JobAddress& job) {
   const auto token = by_environment();
   if (file.empty() && token) return *token;
-  const auto words = secret_in(file.empty() ? usual_file(port) : file);
+  const auto words = secret_in(file.empty() ? usual_file(job) : file);
   if (words) return token_of_secret(*words);
   if (!file.empty()) return words.error();
   return Error{words.error().code, text("the secret of the job is not known: ", words.error().message, "; expected ",

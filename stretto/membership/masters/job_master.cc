@@ -14,6 +14,7 @@ namespace {
 
 constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after the last one that has
 constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
+constexpr Duration kForNextMaster = std::chrono::seconds(30);        // another launcher's, which is there already
 
 /// The first that other hosts may reach. `listens_at`: of which kind it is, if there is one of these.
 asio::ip::address first_address(const asio::ip::address& listens_at = {}) {
@@ -35,10 +36,18 @@ asio::ip::address address_to_listen_at(const std::string& host) {
   throw UsageError(text("'", host, "' is no address: expected one of this host's, which are ", there, "127.0.0.1"));
 }
 
+/// How long another master may come.
+Duration patience_of(const JobMaster::Options& options) {
+  if (options.log.empty()) return Duration(0);
+  return EtcdAddress::is_meant_by(options.log) ? std::max(options.wait, kForNextMaster) : options.wait;
+}
+
 /// `tell` is told what a file has lost.
 std::unique_ptr<Register> kept_register(const std::string& log, const std::string& job,
-                                        FunctionRef<void(const std::string&)> tell) {
-  if (EtcdAddress::is_meant_by(log)) return EtcdRegister::open(EtcdAddress::parse(log).or_throw(), job).or_throw();
+                                        FunctionRef<void(const std::string&)> tell, std::uint64_t term = 0) {
+  if (EtcdAddress::is_meant_by(log)) {
+    return EtcdRegister::open(EtcdAddress::parse(log).or_throw(), job, term).or_throw();
+  }
   auto file = LogRegister::open(log, job).or_throw();
   if (!file->damage().empty()) tell(file->damage());
   return file;
@@ -69,18 +78,20 @@ class JobMaster::Impl {
                             .evict = options.evict},
                  .places = places_,
                  .given = options.given,
+                 .is_next = options.is_next,
                  .program = options.program,
                  .liveness = options.liveness,
                  .reads_reports = options.reads_reports,
                  .has_hosts = !door_.endpoint().address().is_loopback(),
-                 .patience = options.log.empty() ? Duration(0) : options.wait},
+                 .patience = patience_of(options)},
                 {.kill = [this](MemberNumber number) { wish({.kill = number}); },
                  .not_come = [this](MemberNumber number) { wish({.kill = number, .fate = Fate::not_come}); },
                  .tell = [this](const std::string& line) { wish({.tell = line}); }}) {}
 
   std::unique_ptr<Register> register_of(const Options& options) {
     if (options.log.empty()) return std::make_unique<MemoryRegister>(options.position);
-    return kept_register(options.log, options.job, [this](const std::string& damage) { wish({.tell = damage}); });
+    const auto tell = [this](const std::string& damage) { wish({.tell = damage}); };
+    return kept_register(options.log, options.job, tell, options.term);
   }
   JobAddress address() const { return {.host = address_.to_string(), .port = door_.endpoint().port()}; }
   MasterServer& server() { return server_; }
@@ -167,8 +178,12 @@ std::map<MemberNumber, std::string> JobMaster::reports() {
   return impl_->server().reports();
 }
 
-bool JobMaster::is_visited() {
-  return impl_->server().is_visited();
+std::size_t JobMaster::visitors() {
+  return impl_->server().visitors();
+}
+
+void JobMaster::hold_office(TimePoint until) {
+  impl_->server().hold_office(until);
 }
 
 }  // namespace stretto

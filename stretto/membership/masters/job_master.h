@@ -43,6 +43,8 @@ class JobMaster final : public JobOfMembers {
     /// another master goes on from there, and for `wait` members come back to it at the same address. Empty: the
     /// register ends with this process.
     std::string log = {}, job = {};
+    bool is_next = false;    ///< MasterServerOptions::is_next
+    std::uint64_t term = 0;  ///< Register::term()
   };
   /// Throws Failure (Errc::unavailable) where the port is taken, or the address is not this host's; and as
   /// LogRegister::open().
@@ -66,8 +68,10 @@ class JobMaster final : public JobOfMembers {
   void fulfil_wishes(Kill kill, Tell tell) override;
   /// The reports of processes as members (RankContext::report()), by their numbers.
   std::map<MemberNumber, std::string> reports();
-  /// Whether processes are connected, of members or of others that look at the job.
-  bool is_visited();
+  /// How many processes are connected, of members and of others that look at the job.
+  std::size_t visitors();
+  /// MasterServer::hold_office().
+  void hold_office(TimePoint until);
 
  private:
   class Impl;

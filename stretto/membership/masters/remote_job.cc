@@ -15,8 +15,9 @@ RemoteJob::RemoteJob(Options options) : options_(std::move(options)) {
     heard_.notify_all();
   };
   line_ = std::make_unique<MasterLine>(
-      MasterLineOptions{.host = options_.host,
-                        .port = options_.port,
+      MasterLineOptions{.host = options_.at.host,
+                        .port = options_.at.port,
+                        .find = options_.at.finder(),
                         .token = options_.token,
                         .hear = [this](MasterLine&, const MasterWords& words) { hear(words); },
                         .ended = end,
@@ -39,13 +40,14 @@ void RemoteJob::hear(const MasterWords& words) {
       beside_ = words.beside;
       break;
     case MasterWords::Kind::place:
-      place_ = MemberPlace{.host = line_->address(),
-                           .port = options_.port,
+      place_ = MemberPlace{.host = line_->at().address().to_string(),
+                           .port = line_->at().port(),
                            .number = words.number,
                            .place = words.place,
                            .most = words.places,
                            .patience = std::chrono::duration_cast<std::chrono::milliseconds>(line_->patience()),
-                           .token = options_.token};
+                           .token = options_.token,
+                           .etcd = options_.at.etcd};
       places_[words.number] = words.place;
       break;
     case MasterWords::Kind::refuse: refused_ = words.why; break;
@@ -61,7 +63,7 @@ void RemoteJob::hear(const MasterWords& words) {
 
 void RemoteJob::be_silent(bool is_silent, Duration limit) {
   const std::lock_guard lock(mutex_);
-  const JobAddress at{.host = line_->address(), .port = options_.port};
+  const JobAddress at{.host = line_->at().address().to_string(), .port = line_->at().port()};
   if (known_.end != JobEnd::none) return;
   if (is_silent) {
     tell(text("nothing comes from the master of the job at ", at.to_string(), " for ", to_text(limit),
@@ -110,15 +112,14 @@ void RemoteJob::ask(const ProcessWords& words) {
   line_->write(words);
   lock.lock();
   const auto is_over = [&] { return answered_ >= question || !gone_.empty() || silent_; };
-  if (heard_.wait_for(lock, options_.answer_within, is_over)) return;
+  if (heard_.wait_for(lock, options_.answer_within, is_over) || !options_.at.etcd.empty()) return;
   gone_ = text("it has not answered within ", to_text(options_.answer_within));
 }
 
 void RemoteJob::require_master() const {
   if (gone_.empty()) return;
-  const JobAddress at{.host = options_.host, .port = options_.port};
   throw Failure(
-      {Errc::unavailable, text("no master with this secret listens at ", at.to_string(), ": ", gone_,
+      {Errc::unavailable, text("no master with this secret listens at ", options_.at.to_string(), ": ", gone_,
                                "; expected the address that stretto run --ranks MIN:MAX --listen has said, and "
                                "the secret of that job")});
 }

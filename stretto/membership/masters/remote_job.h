@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/job_of_members.h"
 #include "stretto/membership/views/member_words.h"
 #include "stretto/transport/hosts/hello.h"
@@ -26,14 +27,14 @@ struct ProcessWords;
 class RemoteJob final : public JobOfMembers {
  public:
   struct Options {
-    std::string host = "127.0.0.1";  ///< of the master: an address or a name; empty: this one
-    std::uint16_t port = 0;
+    JobAddress at = {};
     Token token{};                                      ///< of the job
     Duration answer_within = std::chrono::seconds(10);  ///< each question, before the master counts as gone
     /// Is told where the master is silent, and when it is not any more; empty: fulfil_wishes() tells it.
     std::function<void(const std::string& line)> tell = {};
   };
-  /// Throws Failure (Errc::unavailable) where no master of the job answers there.
+  /// Throws Failure (Errc::unavailable) where no master of the job answers there. Where it is found by etcd this goes
+  /// on with the next one, as long as the master has said that another may come.
   explicit RemoteJob(Options options);
   ~RemoteJob() override;
   RemoteJob(const RemoteJob&) = delete;

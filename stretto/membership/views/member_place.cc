@@ -21,18 +21,20 @@ bool is_number(std::string_view text, Number least, Number most, Number& number)
 }  // namespace
 
 std::string MemberPlace::encoded() const {
-  return text(host, ':', port, '/', number, '/', place, '/', most, '/', patience.count(), '/', digits_of(token));
+  return text(host, ':', port, '/', number, '/', place, '/', most, '/', patience.count(), '/', digits_of(token),
+              etcd.empty() ? "" : "/", etcd);
 }
 
 Result<MemberPlace> MemberPlace::decoded(std::string_view words) {
   std::array<std::string_view, 6> parts;
   std::string_view rest = words;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t end = i + 1 < parts.size() ? rest.find('/') : rest.size();
+    const std::size_t end = std::min(rest.find(i + 1 < parts.size() ? "/" : "/etcd://"), rest.size());
     parts[i] = rest.substr(0, end);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : std::min(end + 1, rest.size()));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   MemberPlace place;
+  place.etcd = rest;
   const std::size_t colon = parts[0].rfind(':');
   place.host = parts[0].substr(0, std::min(colon, parts[0].size()));
   parts[0].remove_prefix(place.host.size() + (colon == std::string_view::npos ? 0 : 1));

@@ -24,9 +24,10 @@ struct MemberPlace {
   int most = 1;   ///< members at a time
   /// So long another master may come to the address where there is none.
   std::chrono::milliseconds patience{0};
-  Token token{};  ///< of the job
+  Token token{};          ///< of the job
+  std::string etcd = {};  ///< where the next master is found, EtcdAddress::to_string(); empty: at the same address
 
-  /// "host:port/number/place/most/patience/token".
+  /// "host:port/number/place/most/patience/token", and behind it a slash and the words of `etcd`, if there are any.
   std::string encoded() const;
   /// Errc::bad_input for anything else.
   static Result<MemberPlace> decoded(std::string_view words);

@@ -12,21 +12,25 @@ namespace stretto {
 namespace {
 
 TEST(MemberPlace, IsWrittenAndRead) {
-  const MemberPlace place{.host = "fd77::1",
-                          .port = 40123,
-                          .number = 17,
-                          .place = 7,
-                          .most = 8,
-                          .patience = std::chrono::seconds(300),
-                          .token = new_token()};
-  const auto read = MemberPlace::decoded(place.encoded()).or_throw();
-  EXPECT_EQ(read.host, place.host);
-  EXPECT_EQ(read.port, place.port);
-  EXPECT_EQ(read.number, place.number);
-  EXPECT_EQ(read.place, place.place);
-  EXPECT_EQ(read.most, place.most);
-  EXPECT_EQ(read.patience, place.patience);
-  EXPECT_EQ(read.token, place.token);
+  for (const std::string etcd : {"", "etcd://10.0.0.1:2379,10.0.0.2:2379/train"}) {
+    const MemberPlace place{.host = "fd77::1",
+                            .port = 40123,
+                            .number = 17,
+                            .place = 7,
+                            .most = 8,
+                            .patience = std::chrono::seconds(300),
+                            .token = new_token(),
+                            .etcd = etcd};
+    const auto read = MemberPlace::decoded(place.encoded()).or_throw();
+    EXPECT_EQ(read.host, place.host);
+    EXPECT_EQ(read.port, place.port);
+    EXPECT_EQ(read.number, place.number);
+    EXPECT_EQ(read.place, place.place);
+    EXPECT_EQ(read.most, place.most);
+    EXPECT_EQ(read.patience, place.patience);
+    EXPECT_EQ(read.token, place.token);
+    EXPECT_EQ(read.etcd, place.etcd);
+  }
 }
 
 TEST(MemberPlace, RefusesWhatIsNone) {

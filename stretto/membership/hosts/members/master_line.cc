@@ -23,10 +23,19 @@ using asio::ip::tcp;
 
 constexpr Duration kToBeReached = std::chrono::seconds(1);  // by another connection, before the next one is tried
 constexpr Duration kFirstLook = std::chrono::milliseconds(100);
+constexpr int kBeats = 10;       // within the limit
+constexpr int kBeatsMissed = 3;  // before another master is looked for
 
-/// Where a master may listen. Throws Failure for a name that nobody knows.
+/// Where a master may listen. Throws Failure for a name that nobody knows, and where there is no master.
 std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const MasterLineOptions& options) {
   std::vector<tcp::endpoint> at;
+  if (options.find) {
+    const auto found = options.find();
+    if (!found)
+      throw Failure({Errc::unavailable, "no launcher has the master of the job now, or etcd does not answer"});
+    at.emplace_back(asio::ip::make_address(found->first), found->second);
+    return at;
+  }
   if (options.host.empty()) {
     at.emplace_back(asio::ip::address_v4::loopback(), options.port);
     const auto own = addresses_of_interfaces({});
@@ -55,9 +64,11 @@ MasterLine::MasterLine(MasterLineOptions options) : options_(std::move(options))
   if (error) {
     throw Failure(
         {Errc::unavailable, text("the master of the job at ", options_.host.empty() ? "port " : options_.host + ':',
-                                 options_.port, " cannot be reached: ", error.message())});
+                                 at.front().port(), " cannot be reached: ", error.message())});
   }
   at_ = socket.remote_endpoint();
+  is_loopback_ = at_.address().is_loopback();
+  heard_at_ = clock_.now();
   line_ = std::make_shared<Line>(std::move(socket));
   asio::co_spawn(
       network_.io(), [this] { return listen(line_); }, asio::detached);
@@ -86,6 +97,7 @@ asio::awaitable<void> MasterLine::listen(std::shared_ptr<Line> line) {
   auto words = co_await line->read<MasterWords>();
   for (; words; words = co_await line->read<MasterWords>()) {
     is_masters = was_heard_ = true;
+    if (line == line_) heard_at_ = clock_.now();
     gone_since_.reset();
     if (words->kind == MasterWords::Kind::beat) {
       limit_.store(words->limit, std::memory_order_relaxed);
@@ -130,26 +142,38 @@ asio::awaitable<void> MasterLine::keep_time() {
   asio::steady_timer timer(network_.io());
   asio::error_code ignored;
   while (!ended_) {
-    timer.expires_after(limit() > Duration::zero() ? limit() / 10 : kFirstLook);
+    timer.expires_after(limit() > Duration::zero() ? limit() / kBeats : kFirstLook);
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     if (ended_ || limit() <= Duration::zero()) continue;
     line_->write(ProcessWords::of(ProcessWords::Kind::beat));
     const bool is_silent = line_is_over_ || line_->is_silent(clock_.now(), limit());
     if (std::exchange(silent_, is_silent) != is_silent && options_.silent) options_.silent(is_silent, limit());
-    if (silent_) try_again();
+    // A master that has stopped is not silent, since its kernel is there; nor is one that says nothing in doubt.
+    if (silent_ || (options_.find && clock_.now() - heard_at_ >= limit() * kBeatsMissed / kBeats)) try_again();
   }
+}
+
+tcp::endpoint MasterLine::look_up() const {
+  const auto found = options_.find ? options_.find() : std::nullopt;
+  return found ? tcp::endpoint(asio::ip::make_address(found->first), found->second) : at_;
 }
 
 /// Tries another connection: an old one, whose kernel waits ever longer between two attempts, hears late that its link
 /// is back. A host that refuses is there, and the master is not.
 asio::awaitable<void> MasterLine::reach_again() {
   const std::shared_ptr<tcp::socket> socket = reaching_;
+  const tcp::endpoint newest = look_up();
+  const bool is_another = newest != at_;
+  if (!is_another && !silent_ && !line_is_over_) {
+    reaching_.reset();
+    co_return;
+  }
   asio::steady_timer late(network_.io(), kToBeReached);
   late.async_wait([socket](asio::error_code error) {
     asio::error_code ignored;
     if (!error) socket->close(ignored);
   });
-  const std::vector<tcp::endpoint> at(1, at_);
+  const std::vector<tcp::endpoint> at(1, newest);
   const Hello hello = hello_of_member();
   const asio::error_code error = co_await say_hello(*socket, at, hello, options_.token);
   late.cancel();
@@ -160,8 +184,10 @@ asio::awaitable<void> MasterLine::reach_again() {
     co_return;
   }
   // The kernel repeats its first packet after a second, too: a connection may be there as `late` closes its socket.
-  if (error || !socket->is_open() || !(silent_ || line_is_over_)) co_return;
+  if (error || !socket->is_open() || !(silent_ || line_is_over_ || is_another)) co_return;
+  at_ = newest;
   line_is_over_ = false;
+  heard_at_ = clock_.now();
   std::exchange(line_, std::make_shared<Line>(std::move(*socket)))->cancel();
   asio::co_spawn(
       network_.io(), [this, line = line_] { return listen(line); }, asio::detached);

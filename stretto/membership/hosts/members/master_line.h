@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -22,6 +23,9 @@ class MasterLine;
 struct MasterLineOptions {
   std::string host;  ///< an address or a name; empty: this host, at whichever of its addresses the master listens
   std::uint16_t port = 0;
+  /// Looks the address of the newest master up, and waits for the answer, where several follow one another: while none
+  /// is heard, again and again. Empty: each is at the host and port above.
+  std::function<std::optional<std::pair<std::string, std::uint16_t>>()> find = {};
   Token token{};
   std::function<void(MasterLine& line, const MasterWords& words)> hear;  ///< each word of the master's
   std::function<void(const Error& why)> ended;                           ///< there will be none any more
@@ -44,10 +48,10 @@ class MasterLine {
   MasterLine(const MasterLine&) = delete;
   MasterLine& operator=(const MasterLine&) = delete;
 
-  /// The master's address, as digits.
-  std::string address() const { return at_.address().to_string(); }
+  /// The master's address. On the line's thread.
+  const asio::ip::tcp::endpoint& at() const { return at_; }
   /// Whether the master can be reached from its host alone.
-  bool is_on_one_host() const { return at_.address().is_loopback() && !has_hosts_.load(std::memory_order_relaxed); }
+  bool is_on_one_host() const { return is_loopback_ && !has_hosts_.load(std::memory_order_relaxed); }
   /// After how long nothing from the master is a silence, by its first word; zero: never. Any thread.
   Duration limit() const { return limit_.load(std::memory_order_relaxed); }
   /// For how long another master may come to the address where this one is gone, likewise.
@@ -60,6 +64,8 @@ class MasterLine {
   asio::awaitable<void> keep_time();
   void try_again();
   asio::awaitable<void> reach_again();
+  /// The address of the newest master, as far as it is known. Nobody is heard meanwhile.
+  asio::ip::tcp::endpoint look_up() const;
   /// No master listens there, and none may come any more.
   bool is_gone_for_good();
   void end(const Error& why);
@@ -67,12 +73,14 @@ class MasterLine {
   const MasterLineOptions options_;
   const SteadyClock clock_;
   asio::ip::tcp::endpoint at_;
+  bool is_loopback_ = false;  // fixed after construction: masters of a job are all at such addresses, or none is
   std::shared_ptr<Line> line_;
   std::atomic<Duration> limit_{Duration(0)};     // from the master's first beat
   std::atomic<Duration> patience_{Duration(0)};  // likewise
   std::atomic<bool> has_hosts_{false};           // likewise
   std::optional<TimePoint> gone_since_;          // no master listens there
   bool was_heard_ = false;                       // a master, ever
+  TimePoint heard_at_;                           // over this connection
   bool silent_ = false, line_is_over_ = false, ended_ = false;
   std::shared_ptr<asio::ip::tcp::socket> reaching_;  // by which another connection is tried
   NetworkThread network_;                            // ends first

@@ -39,6 +39,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
         reads_reports_(options.reads_reports),
         patience_(options.patience),
         has_hosts_(options.has_hosts),
+        is_next_(options.is_next),
         hooks_(std::move(hooks)),
         timer_(io),
         master_(reg, options.master, clock_.now(),
@@ -49,7 +50,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
 
   void begin() {
     master_.begin();
-    if (const auto content = known(); content->view.epoch > 0) wait_for_members_of(content->view);
+    const auto content = known();
+    if (content->view.epoch > 0 || is_next_) wait_for_members_of(content->view);
     asio::co_spawn(
         io_, [self = shared_from_this()] { return self->keep_time(); }, asio::detached);
   }
@@ -81,10 +83,11 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   }
   std::shared_ptr<const Registered> known() const { return master_.known(); }
   std::map<MemberNumber, std::string> reports() const { return reports_; }
-  bool is_visited() const {
+  std::size_t visitors() const {
     const auto is_there = [this](const auto& one) { return !one.second.ended && !gone_with_host_.contains(one.first); };
-    return !visitors_.empty() || std::ranges::any_of(lines_, is_there);
+    return visitors_.size() + static_cast<std::size_t>(std::ranges::count_if(lines_, is_there));
   }
+  void hold_office(TimePoint until) { office_until_ = until; }
 
  private:
   /// A process that has said for which member it speaks.
@@ -115,7 +118,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   void lose_host(const std::shared_ptr<Line>& line);
   /// Whether a process may still be there, and make another connection, though this one has ended.
   bool may_come_back(const std::shared_ptr<Line>& line) const {
-    return liveness_ > Duration::zero() && !line->is_closed_there() && known()->end == JobEnd::none;
+    const bool may_be_there = !line->is_closed_there() || may_be_replaced();
+    return liveness_ > Duration::zero() && may_be_there && known()->end == JobEnd::none;
   }
   /// The process of a member, whose line has ended.
   void end_process(MemberNumber number) {
@@ -124,6 +128,8 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     sent_away_.erase(number);
     lose(number);
   }
+  /// Whether another master may be in the place of this one: processes go to that.
+  bool may_be_replaced() const { return clock_.now() >= office_until_; }
   MasterWords standing() const;
   /// At the beginning, where another master has left a view: its members are to come back, and what has been lost while
   /// no master was there does not.
@@ -152,7 +158,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   const Duration liveness_;
   const bool reads_reports_;
   const Duration patience_;
-  const bool has_hosts_;
+  const bool has_hosts_, is_next_;
   const MasterHooks hooks_;
   asio::steady_timer timer_;
   const SteadyClock clock_;
@@ -171,6 +177,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::string waited_;                      // what it waits for, in words
   TimePoint tell_at_ = TimePoint::never();  // that again
   bool closed_ = false, end_told_ = false;
+  TimePoint office_until_ = TimePoint::never();
 };
 
 asio::awaitable<void> MasterServer::Impl::keep_time() {
@@ -180,8 +187,10 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, error));
     if (closed_) co_return;
     const TimePoint now = clock_.now();
-    master_.tick(now);
-    if (!awaited_.empty() && now >= awaited_until_) lose_those_that_have_not_come();
+    if (!may_be_replaced()) {
+      master_.tick(now);
+      if (!awaited_.empty() && now >= awaited_until_) lose_those_that_have_not_come();
+    }
     if (known()->end != JobEnd::none && !std::exchange(end_told_, true)) tell_end();
     beat(now);
     const std::string waits = master_.master().waiting();
@@ -218,6 +227,12 @@ void MasterServer::Impl::lose_those_that_have_not_come() {
 
 void MasterServer::Impl::beat(TimePoint now) {
   if (liveness_ <= Duration::zero() || now < beat_at_) return;
+  if (may_be_replaced()) {
+    for (auto& [number, process] : lines_) {
+      if (process.ended) process.ended = now;
+    }
+    return;
+  }
   beat_at_ = now + liveness_ / 10;
   std::vector<MemberNumber> ended;
   for (const auto& [number, process] : lines_) {
@@ -413,10 +428,14 @@ std::map<MemberNumber, std::string> MasterServer::reports() {
   return reports;
 }
 
-bool MasterServer::is_visited() {
-  bool visited = false;
-  network_.run([&] { visited = impl_->is_visited(); });
-  return visited;
+std::size_t MasterServer::visitors() {
+  std::size_t visitors = 0;
+  network_.run([&] { visitors = impl_->visitors(); });
+  return visitors;
+}
+
+void MasterServer::hold_office(TimePoint until) {
+  network_.run([&] { impl_->hold_office(until); });
 }
 
 Registered MasterServer::known() {

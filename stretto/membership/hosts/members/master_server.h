@@ -28,8 +28,10 @@ struct MasterHooks {
 /// The options of a server beside those of its master.
 struct MasterServerOptions {
   MasterOptions master = {};
-  int places = 1;                         ///< GivenPlaces: processes at a time
-  int given = 0;                          ///< so many have theirs already
+  int places = 1;  ///< GivenPlaces: processes at a time
+  int given = 0;   ///< so many have theirs already
+  /// A master before this one may have given as many numbers as there are places beyond those of the newest view.
+  bool is_next = false;
   std::vector<std::string> program = {};  ///< JobBeside::program
   /// A host is lost, with all processes for which it has asked for numbers, whose process that has asked, or its kernel
   /// in the place of one that stands still, is silent for so long (Line::is_silent()). Zero: none ever is.
@@ -68,8 +70,12 @@ class MasterServer {
   Registered known();
   /// The reports of processes as members, by their numbers. Any thread but the network's.
   std::map<MemberNumber, std::string> reports();
-  /// Whether members, or others that look at the job, are connected. Any thread but the network's.
-  bool is_visited();
+  /// How many members, and others that look at the job, are connected. Any thread but the network's.
+  std::size_t visitors();
+  /// From then on another master may be in the place of this one, as long as this is not called again: it says no beat,
+  /// so that processes look for another one, and takes nobody for lost whose connection ends. Never, where it is not
+  /// called. Any thread but the network's.
+  void hold_office(TimePoint until);
 
  private:
   class Impl;

@@ -1,0 +1,150 @@
+"""Jobs of `stretto run --ranks MIN:MAX --register etcd://…` and launchers that come by `stretto join etcd://…`, of which the one that
+has the job's master is killed, stopped, or cut off from etcd, or etcd itself stands still: of each job all that are there at the
+end must have applied each batch, with the same weights to the bit, no batch may be computed twice by members that stay, and
+each epoch must have had one view.
+
+masters.py STRETTO LOOP_OF_MEMBERS [--jobs N] [--seed S] [--faults KIND…] [--away SECONDS]
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import loops
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "command"))
+from etcd import Etcd, Forwarder  # noqa: E402
+from program import stretto, wait_until  # noqa: E402
+
+BATCHES = 2000
+WATCHDOG = 100  # seconds
+RECORD = 2.5  # seconds until another launcher has the master, at a lease of two; noted, and no fault
+FAULTS = "killed", "stopped", "cut off", "etcd away"
+
+
+class SharedJob:
+    """One whose first launcher reaches etcd over a way of its own, which may be cut."""
+
+    def __init__(self, folder, etcd, way, arguments, here):
+        self.folder, self.etcd, self.launchers = pathlib.Path(folder), etcd, []
+        self.register = etcd.register("job")
+        self.environment = {"PATH": "/usr/bin:/bin", "LOOP_SLOW_UNTIL": f"{folder}/fast", "STRETTO_TOKEN": "a secret"}
+        self.program = [arguments.loop, "eager-quorum", str(BATCHES), "account", "10ms"]
+        self.start(arguments.stretto, "run", "--ranks", "1:4", "--here", str(here), "--listen", "127.0.0.1:0", "--liveness", "3s",
+                   "--register", etcd.register("job", [way.address]), "--", *self.program)
+        wait_until(self.master)
+        for _ in range(2):
+            self.start(arguments.stretto, "join", self.register)
+        wait_until(lambda: len(self.members()) == here + 2)
+
+    def start(self, *command):
+        number = len(self.launchers)
+        with (self.folder / f"said{number}").open("w") as said, (self.folder / f"printed{number}").open("w") as printed:
+            self.launchers.append(subprocess.Popen(command, stdout=printed, stderr=said, env=self.environment))
+
+    def said(self, number):
+        return (self.folder / f"said{number}").read_text()
+
+    def all_said(self):
+        return "".join(f"launcher {number}: {line}\n" for number in range(len(self.launchers)) for line in self.said(number).splitlines())
+
+    def master(self):
+        return self.etcd.read("stretto/job/master")[0]
+
+    def members(self):
+        result = stretto("members", self.register, "--json", env=self.environment)
+        return {member["member"] for member in json.loads(result.stdout)["members"]} if result.returncode == 0 else set()
+
+    def end(self, without=()):
+        """What is wrong with it, once it has ended; nothing where nothing is."""
+        (self.folder / "fast").touch()
+        status = 0
+        for number, launcher in enumerate(self.launchers):
+            if number not in without:
+                status = status or launcher.wait(WATCHDOG)
+        printed = "".join((self.folder / f"printed{number}").read_text() for number in range(len(self.launchers)) if number not in without)
+        fault = loops.fault_of(subprocess.CompletedProcess([], status, printed, self.all_said()), BATCHES)
+        view, written = self.etcd.read("stretto/job/view")
+        epoch = json.loads(view.split("\t")[0])["epoch"]
+        if not fault and written != epoch + 1:  # the last write is the end
+            fault = f"{written} writes for {epoch} views and an end"
+        return fault + (f"\n{printed}" if fault else "")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for launcher in self.launchers:
+            launcher.send_signal(signal.SIGCONT)
+            launcher.kill()
+            launcher.wait()
+
+
+def fault_of(kind, nodes, arguments, took):
+    with Etcd(nodes) as etcd, Forwarder(etcd.servers[0]) as way, tempfile.TemporaryDirectory() as folder, \
+            SharedJob(folder, etcd, way, arguments, here=random.choice((0, 1))) as job:
+        first, members = job.master(), job.members()
+        time.sleep(random.random())  # at any moment
+        if kind == "etcd away":
+            etcd.signal(signal.SIGSTOP)
+            time.sleep(arguments.away)
+            etcd.signal(signal.SIGCONT)
+            wait_until(lambda: job.members() == members)
+            return job.end(), job.all_said()
+        begin = time.monotonic()
+        if kind == "killed":
+            job.launchers[0].kill()
+        elif kind == "stopped":
+            job.launchers[0].send_signal(signal.SIGSTOP)
+        else:
+            way.cut()
+        wait_until(lambda: job.master() not in ("", first))
+        took.append(time.monotonic() - begin)
+        wait_until(lambda: job.members() == (members if kind == "stopped" else members - {0} if len(members) == 3 else members))
+        if kind != "killed":
+            job.launchers[0].send_signal(signal.SIGCONT)
+            way.cut(False)
+            wait_until(lambda: "the master of the job is here no more\n" in job.said(0))
+        return job.end(without={0} if kind == "killed" else set()), job.all_said()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("stretto")
+    parser.add_argument("loop")
+    parser.add_argument("--jobs", type=int, default=len(FAULTS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", nargs="+", default=FAULTS, choices=FAULTS)
+    parser.add_argument("--away", type=float, default=5, help="seconds for which etcd stands still")
+    arguments = parser.parse_args()
+    random.seed(arguments.seed)
+    faults, took = 0, []
+    for job in range(arguments.jobs):
+        kind, nodes = arguments.faults[job % len(arguments.faults)], random.choice((1, 3))
+        said = ""
+        try:
+            fault, said = fault_of(kind, nodes, arguments, took)
+        except unittest.SkipTest as skips:
+            print(f"skipped: {skips}")
+            return 0
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            fault = f"no end: {error!r}"
+        if fault:
+            faults += 1
+        print(f"job {job}: {kind}, etcd of {nodes}: {fault or 'good'}" + (f"\n{said}" if fault else ""), flush=True)
+    late = sum(seconds > RECORD for seconds in took)
+    print(f"{arguments.jobs} jobs, {faults} faults; another master after {', '.join(f'{seconds:.1f}' for seconds in took)} s, "
+          f"{late} times after more than {RECORD}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
