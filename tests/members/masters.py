@@ -1,5 +1,5 @@
 """Jobs of `stretto run --ranks MIN:MAX --register etcd://…` and launchers that come by `stretto join etcd://…`, of which the one that
-has the job's master is killed, stopped, or cut off from etcd, or etcd itself stands still: of each job all that are there at the
+has the job's master is killed, stopped, told to leave, or cut off from etcd, or etcd itself stands still: of each job all that are there at the
 end must have applied each batch, with the same weights to the bit, no batch may be computed twice by members that stay, and
 each epoch must have had one view.
 
@@ -27,7 +27,7 @@ from program import stretto, wait_until  # noqa: E402
 BATCHES = 2000
 WATCHDOG = 100  # seconds
 RECORD = 2.5  # seconds until another launcher has the master, at a lease of two; noted, and no fault
-FAULTS = "killed", "stopped", "cut off", "etcd away"
+FAULTS = "killed", "stopped", "cut off", "told to leave", "etcd away"
 
 
 class SharedJob:
@@ -37,8 +37,8 @@ class SharedJob:
         self.folder, self.etcd, self.launchers = pathlib.Path(folder), etcd, []
         self.register = etcd.register("job")
         self.environment = {"PATH": "/usr/bin:/bin", "LOOP_SLOW_UNTIL": f"{folder}/fast", "STRETTO_TOKEN": "a secret"}
-        self.program = [arguments.loop, "eager-quorum", str(BATCHES), "account", "10ms"]
-        self.start(arguments.stretto, "run", "--ranks", "1:4", "--here", str(here), "--listen", "127.0.0.1:0", "--liveness", "3s",
+        self.program = [arguments.loop, "eager-quorum", str(BATCHES), "account", "40ms"]
+        self.start(arguments.stretto, "run", "--ranks", "1:4", "--here", str(here), "--listen", "127.0.0.1:0", "--liveness", "5s",
                    "--register", etcd.register("job", [way.address]), "--", *self.program)
         wait_until(self.master)
         for _ in range(2):
@@ -104,12 +104,14 @@ def fault_of(kind, nodes, arguments, took):
             job.launchers[0].kill()
         elif kind == "stopped":
             job.launchers[0].send_signal(signal.SIGSTOP)
+        elif kind == "told to leave":
+            job.launchers[0].terminate()
         else:
             way.cut()
         wait_until(lambda: job.master() not in ("", first))
         took.append(time.monotonic() - begin)
         wait_until(lambda: job.members() == (members if kind == "stopped" else members - {0} if len(members) == 3 else members))
-        if kind != "killed":
+        if kind in ("stopped", "cut off"):
             job.launchers[0].send_signal(signal.SIGCONT)
             way.cut(False)
             wait_until(lambda: "the master of the job is here no more\n" in job.said(0))
