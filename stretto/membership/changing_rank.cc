@@ -14,8 +14,8 @@
 #include "stretto/base/machine/host_name.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/etcd/etcd.h"
-#include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/hosts/members/master_line.h"
+#include "stretto/membership/hosts/members/view_bulletin.h"
 #include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/masters/job_address.h"
@@ -33,26 +33,6 @@ constexpr Duration kToHearAReport = std::chrono::seconds(10);      // for the ma
 
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
 struct Stopped {};
-
-/// The bulletin of the members of a view: the first of them leaves its words with the master, which tells the others.
-class ViewBulletin final : public Bulletin {
- public:
-  ViewBulletin(int rank, int ranks, std::function<void(const std::string&)> publish,
-               std::function<std::string()> look_up)
-      : rank_(rank), ranks_(ranks), publish_(std::move(publish)), look_up_(std::move(look_up)) {}
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
-  Result<void> publish(const std::string& words) override {
-    publish_(words);
-    return {};
-  }
-  Result<std::string> look_up() override { return look_up_(); }
-
- private:
-  const int rank_, ranks_;
-  const std::function<void(const std::string& words)> publish_;
-  const std::function<std::string()> look_up_;
-};
 
 /// A rank of a job whose members change. The network's thread and the application share it, behind one mutex.
 class ChangingRank final : public SayingRankContext, public Changes {

@@ -255,6 +255,8 @@ class BadInput(ProgramTest):
             with KeptJob(folder, "true", "of", "one", register=etcd.register("one")):
                 result = start(etcd.register("one"), "true")
                 self.assertEqual(result.returncode, 2, result.stderr)
+                wrong = stretto("join", etcd.register("one"), env={**os.environ, "STRETTO_TOKEN": "another secret"})
+                self.assert_rejected(wrong, "has another secret than this launcher")
                 self.assertIn("it is of job 'true of one', and not of 'true': choose another name", result.stderr)
                 at, secret = etcd.register("another"), {**os.environ, "STRETTO_TOKEN": "another secret"}
                 self.assertIn(f"there is no job {at}: expected one of stretto run", stretto("join", at, env=secret).stderr)

@@ -3,7 +3,7 @@ as drawn by a seed: no hang, epochs that rise, exit status 0, and at the end all
 weights to the bit. How long a change took, until all members had begun without one that went, or with the one that came, start
 of its process included, is printed by kind; not while one is stopped, since all wait for it then.
 
-churn.py STRETTO [--changes N] [--seconds T] [--seed S] [--algorithm A] [--step MS] -- PROGRAM...: that gets the algorithm, a
+churn.py STRETTO [--changes N] [--seconds T] [--seed S] [--algorithm A] [--step MS] [--listen PORT] -- PROGRAM...: that gets the algorithm, a
 number of batches and how long a step takes, as loop_of_members does; once the file LOOP_SLOW_UNTIL of its environment is there,
 behind the last change, it makes the rest at once. There are batches for a hundred seconds more than are asked for, with all members
 there, since a slow machine takes longer for a change. At its end a member prints a line as loop_of_members does.
@@ -53,7 +53,7 @@ class Churn:
         self.launchers, self.stopped = [], {}
         self.made, self.took = collections.Counter(), collections.defaultdict(list)
         program = [*arguments.program, arguments.algorithm, str(self.batches), f"{arguments.step}ms"]
-        self.job = self.start("run", "--ranks", f"{LEAST}:{MOST}", "--here", "4", "--listen", "0", "--", *program)
+        self.job = self.start("run", "--ranks", f"{LEAST}:{MOST}", "--here", "4", "--listen", arguments.listen, "--", *program)
         self.wait(lambda: ADDRESS.search(self.said(self.job)), "it says where it listens")
         self.address = ADDRESS.search(self.said(self.job))[1]
         self.wait(lambda: len(self.members()) == 4, "all have come")
@@ -172,6 +172,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--algorithm", default="eager-quorum")
     parser.add_argument("--step", type=int, default=10, help="milliseconds")
+    parser.add_argument("--listen", default="0", help="as of stretto run; at 127.0.0.1:0 all members are on one host")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     churn = Churn(arguments)

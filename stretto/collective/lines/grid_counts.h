@@ -34,13 +34,12 @@ struct GridCounts {
   /// Lines, one after the other, where members of the job change; 0: they do not.
   std::uint64_t entered = 0;
 
-  /// What has been done in another line of the dimension.
+  /// Adds the counts of another line of the dimension.
   void add(const GridCounts& other) {
-    for (const auto count :
-         {&GridCounts::opened, &GridCounts::skipped, &GridCounts::completed, &GridCounts::forced,
-          &GridCounts::abandoned, &GridCounts::applied, &GridCounts::fresh, &GridCounts::null, &GridCounts::missing,
-          &GridCounts::previous, &GridCounts::late, &GridCounts::bytes_sent, &GridCounts::contributed,
-          &GridCounts::steps_between, &GridCounts::entered}) {
+    for (const auto count : {&GridCounts::opened, &GridCounts::skipped, &GridCounts::completed, &GridCounts::forced,
+                             &GridCounts::abandoned, &GridCounts::applied, &GridCounts::fresh, &GridCounts::null,
+                             &GridCounts::missing, &GridCounts::previous, &GridCounts::late, &GridCounts::bytes_sent,
+                             &GridCounts::contributed, &GridCounts::steps_between, &GridCounts::entered}) {
       this->*count += other.*count;
     }
     to_apply += other.to_apply;

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "stretto/base/description.h"
+
 namespace stretto {
 namespace {
 
@@ -16,11 +18,17 @@ bool is_loopback(const std::string& host) {
   return host.starts_with("127.") || host == "::1" || host == "localhost";
 }
 
+/// By which a launcher with another secret is known: where it had the master, that would refuse all members.
+std::uint64_t fingerprint_of(const Token& token) {
+  return hash_of(text("secret ", digits_of(token)));
+}
+
 /// All options but those that are a launcher's own.
 std::string words_of(const JobMaster::Options& options) {
   return TermsJson{{"job", options.job},
                    {"listen", is_loopback(options.listen) ? options.listen : ""},
                    {"program", options.program},
+                   {"secret", fingerprint_of(options.token)},
                    {"least", options.least},
                    {"most", options.most},
                    {"first", options.first},
@@ -47,6 +55,9 @@ JobMaster::Options SharedMaster::options_of(const EtcdAddress& at, const Token& 
   }
   try {
     const TermsJson terms = TermsJson::parse(found.front().bytes);
+    if (terms.at("secret") != fingerprint_of(token)) {
+      throw Failure({Errc::bad_input, text("the job ", at.to_string(), " has another secret than this launcher")});
+    }
     return {.token = token,
             .listen = terms.at("listen"),
             .least = terms.at("least"),

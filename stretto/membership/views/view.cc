@@ -149,11 +149,11 @@ std::string Registered::encoded() const {
   for (const PlacedMember& member : view.members) {
     members.push_back(ViewJson::array({member.number, member.host, member.held}));
   }
-  const ViewJson object = {
-      {"epoch", view.epoch},       {"members", std::move(members)}, {"complete", view.complete},
-      {"departed", view.departed}, {"position", view.position},     {"next_number", view.next_number},
-      {"unused", view.unused},     {"leaving", view.leaving},       {"terms", view.terms},
-      {"end", static_cast<unsigned>(end)}};
+  const ViewJson object = {{"epoch", view.epoch},       {"members", std::move(members)},
+                           {"complete", view.complete}, {"departed", view.departed},
+                           {"position", view.position}, {"next_number", view.next_number},
+                           {"unused", view.unused},     {"leaving", view.leaving},
+                           {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
   return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
 }
 

@@ -337,8 +337,8 @@ class Session final : private BatchSource {
   std::unique_ptr<Recipe> recipe_;
 
   // Where members change:
-  bool own_lines_ = false;             // RecipeOptions::own_lines
-  std::unique_ptr<LineWorlds> lines_;  // with it, once this rank has begun; else null
+  bool own_lines_ = false;                        // RecipeOptions::own_lines
+  std::unique_ptr<LineWorlds> lines_;             // with it, once this rank has begun; else null
   std::unique_ptr<MemberAccount> account_;        // hears of rounds before listener_; else null
   std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
   std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long

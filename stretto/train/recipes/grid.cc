@@ -92,7 +92,8 @@ class Grid final : public Recipe {
 
   Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (const auto why = failure()) return *why;
-    if (!own_lines() && context_.engine.frozen()) return Error{Errc::members_changed, "the members of the grid change", -1};
+    if (!own_lines() && context_.engine.frozen())
+      return Error{Errc::members_changed, "the members of the grid change", -1};
     if (average_.steps() != 0) return 0;  // on the way to the next full round
     return beside_lines(driver, deadline, [&](TimePoint by) { return average_.exchange(driver, by); });
   }

@@ -109,7 +109,7 @@ TimePoint LineRounds::poll_by() const {
   TimePoint by = say_at_;
   {
     const MutexLock lock(mutex_);
-    by = agent_.look_by();
+    by = std::min(by, agent_.look_by());
     if (agent_.line_master() != own_) by = std::min(by, engine_.clock().now() + kSuspectedAfter);
   }
   for (const auto& [round, flight] : flights_) {

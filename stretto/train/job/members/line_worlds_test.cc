@@ -80,7 +80,8 @@ TEST(LineIn, FewLinesChangeWhereAMemberComesOrGoes) {
     }
     view.epoch = change + 1;
     auto now = lines_in(view);
-    changed += static_cast<std::size_t>(std::ranges::count_if(now, [&](const auto& line) { return !lines.contains(line); }));
+    changed +=
+        static_cast<std::size_t>(std::ranges::count_if(now, [&](const auto& line) { return !lines.contains(line); }));
     all += now.size();
     lines = std::move(now);
   }

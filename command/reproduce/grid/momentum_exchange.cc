@@ -8,6 +8,7 @@
 
 #include "command/cli/table.h"
 #include "command/reproduce/experiments.h"
+#include "command/reproduce/small_model.h"
 #include "command/statistics/statistics.h"
 #include "stretto/base/error.h"
 
