@@ -261,7 +261,7 @@ TEST(LinesTable, HasARowForEachDimension) {
   const std::string text = lines_table(std::vector{grid});
   EXPECT_THAT(
       text,
-      ContainsRegex("grid, dimension 0 +8\\.00 +1\\.50 +2\\.00 +0\\.500 +38 % +12 % +50 % +25 % +2 +0 +0 +1\\.0 KiB"));
+      ContainsRegex("grid, dimension 0 +8\\.00 +1\\.50 +2\\.00 +0\\.500 +38 % +12 % +50 % +25 % +2 +0 +0 +0 +1\\.0 KiB"));
   EXPECT_THAT(text, ContainsRegex("grid, dimension 1 +11\\.0 +1\\.00 +1\\.00 +0\\.500 +75 % +25 % +0 % +0 % +0 +0 +0"));
 }
 

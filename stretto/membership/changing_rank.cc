@@ -15,7 +15,7 @@
 #include "stretto/membership/changes.h"
 #include "stretto/membership/etcd/etcd.h"
 #include "stretto/membership/hosts/members/master_line.h"
-#include "stretto/membership/hosts/members/view_bulletin.h"
+#include "stretto/membership/hosts/members/member_meetings.h"
 #include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/masters/job_address.h"
@@ -98,7 +98,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
   std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override;
   void enters_late() override { enters_late_.store(true, std::memory_order_relaxed); }
-  bool some_may_meet() const override { return line_ && line_->is_on_one_host(); }
+  bool some_may_meet() const override { return line_.has_value(); }
   std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override;
   std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
                               const std::function<void()>& look) override;
@@ -149,7 +149,16 @@ class ChangingRank final : public SayingRankContext, public Changes {
             .timeout = kForTheSlowest,
             .look = std::move(look)};
   }
-  std::string meeting_of(std::uint64_t epoch);
+  /// Of a world of some members: the master hears of them.
+  MissedPeers missed_in(const View& some) {
+    const auto miss = [this, some](int rank) {
+      ProcessWords words =
+          ProcessWords::of(ProcessWords::Kind::misses, some.members[static_cast<std::size_t>(rank)].number);
+      words.epoch = some.epoch;
+      line_->write(words);
+    };
+    return {.limit = line_->limit(), .tell = miss};
+  }
 
   const ChangingRankOptions options_;
   const std::string process_ = digits_of(new_token());  // by which the master knows this one among those of its number
@@ -163,8 +172,6 @@ class ChangingRank final : public SayingRankContext, public Changes {
   bool under_way_ = false;     // the job has had a view
   std::optional<Error> over_;  // there is no master any more, or it has refused this process
   std::function<Holding()> holding_;
-  std::map<std::uint64_t, std::string> meetings_;     // where the members of a view meet, by its epoch
-  std::optional<ProcessWords> published_;             // by this rank, as the first of a view
   std::optional<ProcessWords> asked_;                 // for a batch, and there is no answer
   std::optional<ProcessWords> result_;                // that it has reported, and the master has not heard
   std::uint64_t taken_ = 0;                           // batches that have come
@@ -172,6 +179,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::atomic<bool> changing_{false}, sent_away_{false}, enters_late_{false};
   std::atomic<bool> waits_{false};  // and has said so; the application alone writes it
   Engine* engine_ = nullptr;        // of the present world
+
+  MemberMeetings meetings_{[this](const ProcessWords& words) { line_->write(words); }};
 
   // The application thread's.
   Look look_;
@@ -231,7 +240,7 @@ void ChangingRank::say_again(MasterLine& line) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t epoch = member_.view().epoch;
   line.write(hello());  // by which the master asks again what this rank holds, where it has
-  if (published_) line.write(*published_);
+  meetings_.say_again();
   if (member_.has_begun()) line.write({.kind = ProcessWords::Kind::begun, .epoch = epoch});
   if (member_.is_done()) line.write({.kind = ProcessWords::Kind::done, .epoch = epoch});
   if (member_.is_leaving()) line.write({.kind = ProcessWords::Kind::leaving});
@@ -272,7 +281,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
     case MasterWords::Kind::refuse:
       over_ = Error{Errc::bad_input, text("this process is not let in: ", words.why)};
       break;
-    case MasterWords::Kind::meet: meetings_ = {{words.epoch, words.words}}; break;
+    case MasterWords::Kind::meet: meetings_.hear(words); break;
     case MasterWords::Kind::leave: sent_away_.store(true, std::memory_order_relaxed); break;
     case MasterWords::Kind::heard: result_.reset(); break;
     default: break;
@@ -330,17 +339,6 @@ void ChangingRank::wait(std::unique_lock<std::mutex>& lock, Done done) {
   }
 }
 
-/// What the first member of a view has said of their meeting; empty: nothing for a while.
-std::string ChangingRank::meeting_of(std::uint64_t epoch) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kLookEvery, [&] {
-    const auto next = member_.next();
-    return meetings_.contains(epoch) || over_ || !next || next->epoch != epoch;
-  });
-  const auto found = meetings_.find(epoch);
-  return found == meetings_.end() ? std::string() : found->second;
-}
-
 /// Meets the other members of a view. Throws Stopped where that view is over before.
 std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   // The part of a world keeps it for its end, where nothing stops it.
@@ -357,20 +355,8 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   joining_ = true;
   JoinOptions options = join_options(view, text("epoch ", view.epoch), look);
   if (line_->is_on_one_host()) return join_on_one_host(options).or_throw();
-  const auto publish = [this, epoch = view.epoch](const std::string& words) {
-    const std::lock_guard lock(mutex_);
-    published_ = ProcessWords{.kind = ProcessWords::Kind::publish, .epoch = epoch, .words = words};
-    line_->write(*published_);
-  };
-  options.bulletin = std::make_shared<ViewBulletin>(options.rank, options.ranks, publish,
-                                                    [this, epoch = view.epoch] { return meeting_of(epoch); });
-  const auto miss = [this, view](int rank) {
-    ProcessWords words =
-        ProcessWords::of(ProcessWords::Kind::misses, view.members[static_cast<std::size_t>(rank)].number);
-    words.epoch = view.epoch;
-    line_->write(words);
-  };
-  return join_world(options, {.limit = line_->limit(), .tell = miss}).or_throw();
+  options.bulletin = meetings_.bulletin(options.rank, options.ranks, view.epoch);
+  return join_world(options, missed_in(view)).or_throw();
 }
 
 void ChangingRank::enter() {
@@ -469,9 +455,11 @@ std::shared_ptr<const View> ChangingRank::newest_view(std::uint64_t known, Durat
 
 std::shared_ptr<World> ChangingRank::meet(const std::string& name, const std::vector<MemberNumber>& members,
                                           const std::function<void()>& look) {
-  View some;
+  View some{.epoch = newest_view(0, Duration(0))->epoch};
   for (const MemberNumber member : members) some.members.push_back({.number = member});
-  auto part = join_on_one_host(join_options(some, name, look));
+  JoinOptions options = join_options(some, name, look);
+  if (!line_->is_on_one_host()) options.bulletin = meetings_.bulletin(options.rank, options.ranks, 0, name);
+  auto part = options.bulletin ? join_world(options, missed_in(some)) : join_on_one_host(options);
   if (!part) return nullptr;
   const std::shared_ptr<PartOfJob> met = std::move(*part);
   met->context().world().engine().name_ranks(some.names());

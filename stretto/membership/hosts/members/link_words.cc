@@ -57,7 +57,7 @@ std::string ProcessWords::encoded() const {
     case Kind::look: return line_of({{"look", true}});
     case Kind::beat: return line_of({{"beat", true}});
     case Kind::has: return line_of({{"has", number}, {"place", wish.value_or(-1)}});
-    case Kind::publish: return line_of({{"publish", words}, {"epoch", epoch}});
+    case Kind::publish: return line_of({{"publish", words}, {"epoch", epoch}, {"of", meeting}});
     case Kind::misses: return line_of({{"misses", number}, {"epoch", epoch}});
     case Kind::result: return line_of({{"result", words}});
     case Kind::send: break;
@@ -122,6 +122,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
   } else if (fields.has("publish")) {
     words.kind = Kind::publish;
     words.words = fields.words("publish");
+    words.meeting = fields.words("of");
     words.epoch = fields.count("epoch");
   } else if (fields.has("misses")) {
     words.kind = Kind::misses;
@@ -158,7 +159,7 @@ std::string MasterWords::encoded() const {
                       {"patience", patience / std::chrono::milliseconds(1)},
                       {"hosts", has_hosts}});
     case Kind::lost: return line_of({{"lost", number}});
-    case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}});
+    case Kind::meet: return line_of({{"meet", words}, {"epoch", epoch}, {"of", meeting}});
     case Kind::heard: return line_of({{"heard", true}});
     case Kind::not_come: return line_of({{"not come", number}});
     case Kind::batch: break;
@@ -210,6 +211,7 @@ Result<MasterWords> MasterWords::decoded(std::string_view line) {
   } else if (fields.has("meet")) {
     words.kind = Kind::meet;
     words.words = fields.words("meet");
+    words.meeting = fields.words("of");
     words.epoch = fields.count("epoch");
   } else if (fields.has("heard")) {
     words.kind = Kind::heard;

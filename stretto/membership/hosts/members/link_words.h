@@ -34,7 +34,7 @@ struct ProcessWords {
     send,     ///< member `number` is to leave
     beat,     ///< it is there
     has,      ///< it has the process of `number` at the place `wish`, for which it wanted one over another connection
-    publish,  ///< where the members of `epoch` meet: `words`, of the first of them
+    publish,  ///< where the members of `epoch` meet, or others in their `meeting`: `words`, of the first of them
     misses,   ///< it finds no way to member `number` of `epoch`
     result,   ///< its RankContext::report(): `words`; answered by `heard`
   };
@@ -49,6 +49,7 @@ struct ProcessWords {
   MemberNumber number = 0;
   std::optional<int> wish = {};
   std::string words = {};
+  std::string meeting = {};  ///< its name; empty: that of all members of `epoch`
 
   static ProcessWords of(Kind kind, MemberNumber number = 0) {
     ProcessWords words;
@@ -75,7 +76,7 @@ struct MasterWords {
     leave,     ///< the process is to leave
     beat,      ///< it is there, and a host that is silent for `limit` is lost; it may be started again for `patience`
     lost,      ///< the process of `number`, for which this one wanted it, with its host, which was silent
-    meet,      ///< where the members of `epoch` meet: `words`
+    meet,      ///< where the members of `epoch` meet, or others in their `meeting`: `words`
     heard,     ///< the answer to `result`
     not_come,  ///< the job has ended, and the process of `number`, for which this one wanted it, has never come
   };
@@ -90,6 +91,7 @@ struct MasterWords {
   int places = 1;
   JobBeside beside = {};
   std::string words = {};
+  std::string meeting = {};  ///< as of ProcessWords
   Duration limit = Duration(0), patience = Duration(0);
   bool has_hosts = false;  ///< of a beat: members may be on several
 

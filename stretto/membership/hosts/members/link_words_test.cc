@@ -70,10 +70,12 @@ TEST(LinkWords, WordsBetweenHostsAreReadAsTheyWereWritten) {
     EXPECT_EQ(ProcessWords::decoded(ProcessWords::of(kind, 7).encoded()).or_throw().kind, kind);
   }
   EXPECT_EQ(ProcessWords::decoded(ProcessWords::of(ProcessWords::Kind::has, 7).encoded()).or_throw().number, 7u);
-  const ProcessWords said{.kind = ProcessWords::Kind::publish, .epoch = 3, .words = "10.77.0.1:4711/0"};
+  const ProcessWords said{
+      .kind = ProcessWords::Kind::publish, .epoch = 3, .words = "10.77.0.1:4711/0", .meeting = "a line"};
   const ProcessWords read = ProcessWords::decoded(said.encoded()).or_throw();
   EXPECT_EQ(read.epoch, 3u);
   EXPECT_EQ(read.words, said.words);
+  EXPECT_EQ(read.meeting, said.meeting);
   ProcessWords misses = ProcessWords::of(ProcessWords::Kind::misses, 7);
   misses.epoch = 3;
   const ProcessWords missed = ProcessWords::decoded(misses.encoded()).or_throw();
@@ -84,7 +86,9 @@ TEST(LinkWords, WordsBetweenHostsAreReadAsTheyWereWritten) {
   MasterWords meet = MasterWords::of(MasterWords::Kind::meet);
   meet.epoch = 3;
   meet.words = said.words;
+  meet.meeting = said.meeting;
   EXPECT_EQ(MasterWords::decoded(meet.encoded()).or_throw().words, said.words);
+  EXPECT_EQ(MasterWords::decoded(meet.encoded()).or_throw().meeting, said.meeting);
   MasterWords beat = MasterWords::of(MasterWords::Kind::beat);
   beat.limit = std::chrono::seconds(5);
   beat.patience = std::chrono::minutes(5);

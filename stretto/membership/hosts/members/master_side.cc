@@ -5,6 +5,11 @@
 #include "stretto/membership/views/pool_change.h"
 
 namespace stretto {
+namespace {
+
+constexpr std::size_t kMostMeetings = 256;  // of some members, which one that comes back may have missed
+
+}  // namespace
 
 MasterSide::MasterSide(Register& reg, const MasterOptions& options, TimePoint now, MasterSideHooks hooks)
     : register_(reg), hooks_(std::move(hooks)), master_(options, now), pool_(reg, hooks_.tell), now_(now) {}
@@ -56,6 +61,7 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
       pool_.has_come(number, words.taken);
       master_.hello(words.hello);
       pass_on_to(number);
+      for (const MasterWords& other : others_) hooks_.say(number, other);
       break;
     case ProcessWords::Kind::report: master_.reported(words.report); break;
     case ProcessWords::Kind::begun: master_.begun(number, words.epoch); break;
@@ -75,10 +81,21 @@ void MasterSide::hear(MemberNumber number, const ProcessWords& words) {
 void MasterSide::pass_on(MemberNumber number, const ProcessWords& words) {
   const auto content = known();
   const View& view = content->view;
+  MasterWords meeting = MasterWords::of(MasterWords::Kind::meet);
+  meeting.epoch = words.epoch;
+  meeting.words = words.words;
+  meeting.meeting = words.meeting;
+  if (!words.meeting.empty()) {
+    std::erase_if(others_, [&](const MasterWords& other) { return other.meeting == words.meeting; });
+    if (others_.size() == kMostMeetings) others_.pop_front();
+    others_.push_back(meeting);
+    for (const PlacedMember& member : view.members) {
+      if (member.number != number) hooks_.say(member.number, meeting);
+    }
+    return;
+  }
   if (view.epoch != words.epoch || view.place_of(number) != 0) return;
-  meeting_ = MasterWords::of(MasterWords::Kind::meet);
-  meeting_->epoch = words.epoch;
-  meeting_->words = words.words;
+  meeting_ = std::move(meeting);
   for (const PlacedMember& member : view.members) pass_on_to(member.number);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,7 +49,7 @@ class MasterSide {
   std::shared_ptr<const Registered> known() const { return master_.known() != nullptr ? master_.known() : nothing_; }
 
  private:
-  /// Tells the other members of a view where the first of them, which has said so, has them meet.
+  /// Tells the other members of a view where the first of them, which has said so, has them meet, or a member others.
   void pass_on(MemberNumber number, const ProcessWords& words);
   /// The same again to one whose connection is new.
   void pass_on_to(MemberNumber number);
@@ -79,7 +80,8 @@ class MasterSide {
   };
   void adopt(Proposal proposal);
   std::optional<Proposal> unknown_;
-  std::optional<MasterWords> meeting_;  // that was passed on last
+  std::optional<MasterWords> meeting_;  // of all, that was passed on last
+  std::deque<MasterWords> others_;      // meetings of some, the latest of them
   MissedLinks missed_;
   std::map<MemberNumber, ProcessWords> asked_;  // for batches, and there is no answer yet
   TimePoint now_;
