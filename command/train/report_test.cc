@@ -259,9 +259,9 @@ TEST(LinesTable, HasARowForEachDimension) {
   run.lines = {{fast, slow}, {fast, fast}};
   grid.runs.push_back(run);
   const std::string text = lines_table(std::vector{grid});
-  EXPECT_THAT(
-      text,
-      ContainsRegex("grid, dimension 0 +8\\.00 +1\\.50 +2\\.00 +0\\.500 +38 % +12 % +50 % +25 % +2 +0 +0 +0 +1\\.0 KiB"));
+  EXPECT_THAT(text,
+              ContainsRegex(
+                  "grid, dimension 0 +8\\.00 +1\\.50 +2\\.00 +0\\.500 +38 % +12 % +50 % +25 % +2 +0 +0 +0 +1\\.0 KiB"));
   EXPECT_THAT(text, ContainsRegex("grid, dimension 1 +11\\.0 +1\\.00 +1\\.00 +0\\.500 +75 % +25 % +0 % +0 % +0 +0 +0"));
 }
 

@@ -116,7 +116,7 @@ TEST_F(MasterBesideForgetfulRegister, GoesOnFromAnotherMastersView) {
   theirs.members.pop_back();
   ASSERT_EQ(cell_.commit(theirs, {}), Written::done);
   Pool pool(6);
-  std::string words = "pool 6 0";
+  std::string words = "pool 0 6 0";  // of the first term
   for (int i = 0; i < 4; ++i) (void)pool.take(0);
   for (const std::uint64_t number : pool.numbers()) words += text(' ', number);
   cell_.lines = {words};
