@@ -18,8 +18,9 @@ class GridAllreduce::Impl {
         buckets_(buckets),
         grid_(options.grid),
         options_(options.line),
+        dimensions_(std::clamp(options.grid.dimensions, 1, 30)),
         models_(buckets),
-        seats_(number(options)) {
+        seats_(static_cast<std::size_t>(dimensions_)) {
     options.line.require();
     for (const BucketSpec& bucket : buckets) {
       if (options.line.compression == Compression::int8 && bucket.type != DataType::float32) {
@@ -121,6 +122,14 @@ class GridAllreduce::Impl {
     if (here.line != nullptr) counts.add(here.line->counts());
     return counts;
   }
+  void count_on_from(const Impl& before) {
+    const int both = std::min(dimensions(), before.dimensions());
+    for (int dimension = 0; dimension < both; ++dimension) {
+      const GridCounts counts = before.counts(dimension);
+      const MutexLock lock(mutex_);
+      seat(dimension).before = counts;
+    }
+  }
   std::vector<std::string> take_lines() {
     std::vector<std::string> out;
     for (const auto& line : lines()) {
@@ -135,7 +144,7 @@ class GridAllreduce::Impl {
     return most;
   }
   const GridOptions& grid() const { return grid_; }
-  int dimensions() const { return static_cast<int>(seats_.size()); }
+  int dimensions() const { return dimensions_; }
   std::uint64_t elements() const {
     std::uint64_t count = 0;
     for (const BucketSpec& bucket : buckets_) count += bucket.count;
@@ -151,9 +160,6 @@ class GridAllreduce::Impl {
     GridCounts before;                                // in the lines before
   };
 
-  static std::size_t number(const GridAllreduceOptions& options) {
-    return static_cast<std::size_t>(std::clamp(options.grid.dimensions, 1, 30));
-  }
   std::shared_ptr<LineRounds> line_of(Engine& engine, int dimension, std::vector<int> members) {
     return std::make_shared<LineRounds>(engine, text("grid line of dimension ", dimension), buckets_, options_,
                                         std::move(members), models_);
@@ -222,6 +228,7 @@ class GridAllreduce::Impl {
   const std::vector<BucketSpec> buckets_;
   const GridOptions grid_;
   const LineOptions options_;
+  const int dimensions_;
   NodeModels models_;
   StandingModel* filling_ = nullptr;
   StandingModel* newest_ = nullptr;  // pinned
@@ -262,6 +269,9 @@ std::vector<std::string> GridAllreduce::take_lines() {
 }
 GridCounts GridAllreduce::counts(int dimension) const {
   return impl_->counts(dimension);
+}
+void GridAllreduce::count_on_from(const GridAllreduce& before) {
+  impl_->count_on_from(*before.impl_);
 }
 bool GridAllreduce::at_rest() const {
   return impl_->at_rest();

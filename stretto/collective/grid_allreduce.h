@@ -90,6 +90,8 @@ class GridAllreduce final : public Collective {
   void abort(Driver& driver, const Error& why) override;
   std::string who_is_missing(Driver&, Duration) override { return "the lines of a grid wait for nobody"; }
   const GridOptions& grid() const;
+  /// Counts on from those of another one, before the first call of any other.
+  void count_on_from(const GridAllreduce& before);
   int dimensions() const;
   std::uint64_t elements() const;  ///< of a model
   /// For a person: the lines that have stood still for ten seconds, each from its line master alone, and for whom. Once

@@ -6,8 +6,8 @@
 
 namespace stretto {
 
-/// Counts of what a node has done in its line of one dimension of a grid, since it was made. Rounds and contributions
-/// are counted in numbers of them.
+/// Counts of what a node has done in its line of one dimension of a grid, or in its lines, where they change. Rounds
+/// and contributions are counted in numbers of them.
 struct GridCounts {
   std::uint64_t opened = 0;     ///< rounds that this node has taken part in
   std::uint64_t skipped = 0;    ///< rounds that it has not, since a newer one came first

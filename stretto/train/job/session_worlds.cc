@@ -104,7 +104,7 @@ bool Session::begin_in_world() {
   }
   if (next != nullptr) {
     if (!averages()) next->carried_sums()->go_on_from(*recipe_->carried_sums());
-    if (own_lines_) next->go_on_in(recipe_->grid());
+    next->go_on_in(recipe_->grid());
     recipe_.swap(next);
     replica_.detach();  // from memory of the world before
   }
@@ -365,7 +365,7 @@ void Session::begin_again(std::uint64_t batches_before) {
     // What the rank holds is asked for at any time: the recipe that knows it stays until another one does.
     std::unique_ptr<Recipe> next = make_recipe(world());
     if (!averages()) next->carried_sums()->go_on_from(*recipe_->carried_sums());
-    if (own_lines_) next->go_on_in(recipe_->grid());
+    next->go_on_in(recipe_->grid());
     recipe_.swap(next);
     account_->begun(recipe_->carried_sums());
   } else {

@@ -144,7 +144,13 @@ class Grid final : public Recipe {
     return grid_ == nullptr ? std::vector<std::string>() : grid_->take_lines();
   }
   std::shared_ptr<GridAllreduce> grid() const override { return grid_; }
-  void go_on_in(std::shared_ptr<GridAllreduce> grid) override { grid_ = std::move(grid); }
+  void go_on_in(std::shared_ptr<GridAllreduce> grid) override {
+    if (own_lines()) {
+      grid_ = std::move(grid);
+    } else if (grid_ != nullptr && grid != nullptr) {
+      grid_->count_on_from(*grid);
+    }
+  }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
   bool averages_gradients() const override { return false; }

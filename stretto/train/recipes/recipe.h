@@ -239,7 +239,7 @@ class Recipe {
   virtual OrderedGradients* ordered() { return nullptr; }
   /// The lines in which ranks average models, where there are some.
   virtual std::shared_ptr<GridAllreduce> grid() const { return nullptr; }
-  /// With RecipeOptions::own_lines: goes on in the lines of the recipe of the world before.
+  /// With RecipeOptions::own_lines: goes on in the lines of the recipe of the world before; else counts on from them.
   virtual void go_on_in(std::shared_ptr<GridAllreduce> /*grid*/) {}
   /// Where members of the job change.
   virtual CarriedSums* carried_sums() { return nullptr; }

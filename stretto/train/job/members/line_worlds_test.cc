@@ -232,7 +232,9 @@ TEST(LineWorldsTest, LinesThatDoNotChangeStayAndTheOthersGoOn) {
         ASSERT_TRUE(goes_on()) << "member " << number << " in dimension " << dimension << " behind change " << change;
         EXPECT_EQ(node->failure(), "");
         EXPECT_LE(node->num_models(), 4);
-        if (line == was) EXPECT_EQ(node->counts(dimension).entered, entered) << "a line that has not changed";
+        if (line == was) {
+          EXPECT_EQ(node->counts(dimension).entered, entered) << "a line that has not changed";
+        }
         was = line;
         entered = node->counts(dimension).entered;
       }
