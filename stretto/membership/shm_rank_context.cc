@@ -4,7 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <csignal>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -13,13 +17,18 @@
 namespace stretto {
 namespace {
 
-// For the signal handler, which has no object.
-std::byte* memory_begin = nullptr;
-std::byte* memory_end = nullptr;
+/// Memory that is not there in a process which this one forks.
+struct Kept {
+  std::atomic<const std::byte*> begin{nullptr}, end{nullptr};
+};
+std::array<Kept, 64> all_kept;  // for the signal handler, which has no object; of more it says nothing
+std::mutex keeping;             // of whoever writes there
 
 void on_fault(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const std::byte*>(info->si_addr);
-  if (at >= memory_begin && at < memory_end) end_forked_child();
+  for (const Kept& kept : all_kept) {
+    if (at >= kept.begin && at < kept.end) end_forked_child();
+  }
   std::signal(signal, SIG_DFL);  // the access is repeated, and ends the process
 }
 
@@ -30,14 +39,24 @@ void watch_memory() {
   sigaction(SIGSEGV, &action, nullptr);
 }
 
-/// Takes care that a process which this rank forks cannot act as the rank: `memory`, the job's, is not there in such
+/// Takes care that a process which this rank forks cannot act as the rank: `memory`, of a world, is not there in such
 /// a process, and the first access to it prints a line that says so and ends that process with status 1.
-/// Once in the life of a rank.
 void keep_from_forked_children(std::span<std::byte> memory) {
-  memory_begin = memory.data();
-  memory_end = memory.data() + memory.size();
+  static const int watches = pthread_atfork(nullptr, nullptr, watch_memory);
+  (void)watches;
   madvise(memory.data(), memory.size(), MADV_DONTFORK);
-  pthread_atfork(nullptr, nullptr, watch_memory);
+  const std::lock_guard lock(keeping);
+  const auto free = std::ranges::find_if(all_kept, [](const Kept& kept) { return kept.end == nullptr; });
+  if (free == all_kept.end()) return;
+  free->begin = memory.data();
+  free->end = memory.data() + memory.size();
+}
+
+void forget(std::span<std::byte> memory) {
+  const std::lock_guard lock(keeping);
+  for (Kept& kept : all_kept) {
+    if (kept.begin == memory.data()) kept.end = nullptr;
+  }
 }
 
 }  // namespace
@@ -47,6 +66,10 @@ static_assert(RankContext::kNumCounters <= JobMemory::kNumCounters);
 MemoryRankContext::MemoryRankContext(JobMemory& memory, std::function<void(const RankMessage&)> say)
     : SayingRankContext(std::move(say)), memory_(memory) {
   keep_from_forked_children(memory.mapped());
+}
+
+MemoryRankContext::~MemoryRankContext() {
+  forget(memory_.mapped());
 }
 
 void SayingRankContext::report(std::string text) {

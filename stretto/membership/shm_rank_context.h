@@ -30,9 +30,10 @@ class SayingRankContext : public RankContext {
   bool reported_ = false;
 };
 
-/// The same where the rank's host has a memory of the job. One in a process.
+/// The same where the rank's host has a memory of the job, or of a world of some of its ranks.
 class MemoryRankContext : public SayingRankContext {
  public:
+  ~MemoryRankContext() override;
   bool interrupted() override { return memory_.interrupted(); }
 
  protected:
