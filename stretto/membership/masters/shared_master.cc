@@ -103,7 +103,7 @@ SharedMaster::~SharedMaster() {
 std::string SharedMaster::begin(std::uint64_t term) {
   options_.term = term;
   auto master = std::make_unique<JobMaster>(options_);
-  const std::string address = master->address().to_string();
+  std::string address = master->address().to_string();
   options_.is_next = true;
   if (!std::exchange(is_quiet_, false)) tell(text("the master of the job is here now, at ", address));
   const std::lock_guard lock(mutex_);
