@@ -81,13 +81,6 @@ struct Delay {
 };
 constexpr Delay kDelays[] = {{300, 1.25, 1.14}, {460, 1.29, 1.27}};
 
-template <class Value>
-double mean_over_runs(const RunGroup& group, Value value) {
-  std::vector<double> values;
-  for (const RunSummary& run : group.runs) values.push_back(value(run));
-  return mean(values);
-}
-
 double batches_per_second(const RunGroup& group) {
   return mean_over_runs(group, [](const RunSummary& run) { return run.throughput; });
 }

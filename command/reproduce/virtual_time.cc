@@ -5,7 +5,7 @@
 
 #include "command/cli/table.h"
 #include "command/reproduce/experiments.h"
-#include "command/statistics/statistics.h"
+#include "command/train/report.h"
 #include "stretto/base/error.h"
 
 namespace stretto::command {
@@ -24,12 +24,6 @@ struct Predicted {
 constexpr Predicted kPredicted[] = {{"batches/s", &RunSummary::throughput, 0.03, 0},
                                     {"rounds per batch", &RunSummary::rounds_per_batch, 0.05, 0},
                                     {"staleness", &RunSummary::staleness_mean, 0.05, 0.03}};
-
-double mean_of(const RunGroup& group, double RunSummary::*field) {
-  std::vector<double> values;
-  for (const RunSummary& run : group.runs) values.push_back(run.*field);
-  return mean(values);
-}
 
 }  // namespace
 
@@ -62,7 +56,8 @@ Judgement judge_virtual_time(const Experiment& finished) {
   for (std::size_t pair = 0; pair < finished.groups.size(); pair += 2) {
     const RunGroup &live = finished.groups[pair], &simulated = finished.groups[pair + 1];
     for (const Predicted& predicted : kPredicted) {
-      const double real = mean_of(live, predicted.field), model = mean_of(simulated, predicted.field);
+      const double real = mean_over_runs(live, predicted.field);
+      const double model = mean_over_runs(simulated, predicted.field);
       const double allowed = std::max(predicted.relative * std::abs(real), predicted.absolute);
       const bool holds = std::abs(model - real) <= allowed;
       judgement.holds = judgement.holds && holds;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -11,6 +12,14 @@
 #include "command/train/run_set.h"
 
 namespace stretto::command {
+
+/// The mean over the runs of a group of what `value`, a function or a member of RunSummary, says of each.
+template <class Value>
+double mean_over_runs(const RunGroup& group, Value value) {
+  std::vector<double> values;
+  for (const RunSummary& run : group.runs) values.push_back(std::invoke(value, run));
+  return mean(values);
+}
 
 /// The differences of a group from the first one, seed by seed, with 95 % intervals. A measure that the workload does
 /// not have is absent.

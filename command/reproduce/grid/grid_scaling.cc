@@ -43,13 +43,6 @@ bool is_grid(const RunGroup& group) {
   return group.options.algorithm == "easgd-grid";
 }
 
-template <class Value>
-double mean_of_runs(const RunGroup& group, Value value) {
-  std::vector<double> values;
-  for (const RunSummary& run : group.runs) values.push_back(value(run));
-  return mean(values);
-}
-
 /// Of the time up to the last step, in steps.
 double share_while_training(const RunSummary& run) {
   return run.ideal_seconds / (run.ideal_seconds + run.wait_share * run.wall_seconds);
@@ -70,7 +63,7 @@ double steps_of_a_round(const RunSummary& run) {
 }
 
 std::string steps_in_words(const RunGroup& group) {
-  return is_grid(group) && group.options.ranks > 1 ? significant(mean_of_runs(group, steps_of_a_round)) : "–";
+  return is_grid(group) && group.options.ranks > 1 ? significant(mean_over_runs(group, steps_of_a_round)) : "–";
 }
 
 RunGroup grid_of(std::string label, TrainOptions options, const AlgorithmOptions& given) {
@@ -150,11 +143,11 @@ Judgement judge_grid_scaling(const Experiment& finished) {
   Table table({"", "samples/s", "of the ideal", "of it while training", "seconds at the end", "own steps a round"});
   std::vector<Statement> statements;
   for (const RunGroup& group : finished.groups) {
-    const double share = mean_of_runs(group, share_of_ideal);
+    const double share = mean_over_runs(group, share_of_ideal);
     table.add({group.label,
-               significant(kSamplesAStep * mean_of_runs(group, [](const auto& run) { return run.throughput; })),
-               percent(share), percent(mean_of_runs(group, share_while_training)),
-               significant(mean_of_runs(group, seconds_at_the_end)), steps_in_words(group)});
+               significant(kSamplesAStep * mean_over_runs(group, [](const auto& run) { return run.throughput; })),
+               percent(share), percent(mean_over_runs(group, share_while_training)),
+               significant(mean_over_runs(group, seconds_at_the_end)), steps_in_words(group)});
     if (paper == std::end(kPaperShares)) continue;
     const bool grid = is_grid(group);
     const double theirs = grid                                   ? paper->grid
@@ -176,22 +169,22 @@ Judgement judge_many_nodes(const Experiment& finished) {
                                                 "own steps a round"});
   std::vector<Statement> statements;
   const auto rate_of = [](const RunGroup& group) {
-    return mean_of_runs(group, [](const RunSummary& run) { return run.throughput; });
+    return mean_over_runs(group, [](const RunSummary& run) { return run.throughput; });
   };
   const double sync = rate_of(finished.groups.front());
   for (const RunGroup& group : finished.groups) {
     const double rate = rate_of(group);
     if (change) {
       const auto cost = [&](auto field) {
-        return mean_of_runs(group,
-                            [&](const RunSummary& run) { return static_cast<double>(members_cost(run, step).*field); });
+        return mean_over_runs(
+            group, [&](const RunSummary& run) { return static_cast<double>(members_cost(run, step).*field); });
       };
       table.add({group.label, significant(rate), significant(cost(&MembersCost::changes)),
                  significant(cost(&MembersCost::steps_a_change)), percent(cost(&MembersCost::lost_share))});
     } else {
-      const double training = mean_of_runs(group, share_while_training);
+      const double training = mean_over_runs(group, share_while_training);
       table.add({group.label, significant(rate), percent(training),
-                 significant(mean_of_runs(group, seconds_at_the_end)), steps_in_words(group)});
+                 significant(mean_over_runs(group, seconds_at_the_end)), steps_in_words(group)});
       if (is_grid(group)) {
         statements.push_back(
             {fmt::format("{}: at least {} of the ideal while training", group.label, percent(kGridKeeps, 0)),
