@@ -35,9 +35,7 @@ class GridAllreduce::Impl {
     layout.require_elements(elements());
     const Engine::Pause pause(engine);
     for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
-      const auto is_mine = [&](const std::vector<int>& line) { return std::ranges::count(line, engine.rank()) > 0; };
-      const auto lines = layout.lines(dimension);
-      seat(dimension).line = line_of(engine, dimension, *std::ranges::find_if(lines, is_mine));
+      seat(dimension).line = line_of(engine, dimension, layout.line_of(engine.rank(), dimension));
     }
   }
 

@@ -32,10 +32,8 @@ constexpr int kWarmUp = 4;                       // a part of the time
 std::vector<int> line_peers(int node, const GridLayout& layout) {
   std::vector<int> peers;
   for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
-    for (const std::vector<int>& line : layout.lines(dimension)) {
-      if (std::ranges::count(line, node) == 0) continue;
-      std::ranges::copy_if(line, std::back_inserter(peers), [node](int other) { return other != node; });
-    }
+    const std::vector<int> line = layout.line_of(node, dimension);
+    std::ranges::copy_if(line, std::back_inserter(peers), [node](int other) { return other != node; });
   }
   return peers;
 }
@@ -187,15 +185,12 @@ class TimedNode {
     GridSums out;
     for (int dimension = 0; dimension < layout_.dimensions(); ++dimension) {
       const GridCounts counts = grid_.counts(dimension);
-      const std::vector<std::vector<int>> lines = layout_.lines(dimension);
-      const auto mine = std::ranges::find_if(
-          lines, [this](const auto& line) { return std::ranges::count(line, context_.rank()) > 0; });
+      const auto nodes = static_cast<int>(layout_.line_of(context_.rank(), dimension).size());
       out.bytes += counts.bytes_sent;
       out.rounds += counts.applied;
       out.contributions += counts.fresh + counts.null + counts.missing;
       out.without += counts.null + counts.missing;
-      out.additions +=
-          static_cast<double>(counts.applied) * additions_of_round(static_cast<int>(mine->size()), model_.size());
+      out.additions += static_cast<double>(counts.applied) * additions_of_round(nodes, model_.size());
     }
     return out;
   }

@@ -91,6 +91,15 @@ Partition GridLayout::partition(int dimension) const {
   return out;
 }
 
+std::vector<int> GridLayout::line_of(int place, int dimension) const {
+  const Partition lines = partition(dimension);
+  std::vector<int> line;
+  for (int other = 0; other < nodes_; ++other) {
+    if (lines[static_cast<std::size_t>(other)] == lines[static_cast<std::size_t>(place)]) line.push_back(other);
+  }
+  return line;
+}
+
 int GridLayout::hops() const {
   std::vector<Partition> partitions;
   for (int dimension = 0; dimension < dimensions_; ++dimension) partitions.push_back(partition(dimension));

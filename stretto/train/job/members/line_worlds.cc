@@ -32,10 +32,9 @@ std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber mem
     fitting.rows = 0;
   }
   if (dimension >= fitting.dimensions) return {};
-  const Partition lines = GridLayout(static_cast<int>(nodes.size()), fitting).partition(dimension);
   std::vector<MemberNumber> line;
-  for (std::size_t at = 0; at < nodes.size(); ++at) {
-    if (lines[at] == lines[static_cast<std::size_t>(place)]) line.push_back(nodes[at]);
+  for (const int at : GridLayout(static_cast<int>(nodes.size()), fitting).line_of(static_cast<int>(place), dimension)) {
+    line.push_back(nodes[static_cast<std::size_t>(at)]);
   }
   return line.size() < 2 || line.size() > elements ? std::vector<MemberNumber>() : line;
 }
