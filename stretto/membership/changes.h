@@ -64,8 +64,8 @@ class Changes {
   /// (Errc::bad_input) where the job's batches are others.
   virtual std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) = 0;
 
-  /// From now on this rank enters worlds late: it goes on meanwhile without the others, but by meet(), where
-  /// nobody waits for it there (View::is_awaited()). The master hears at once that it has begun.
+  /// From now on this rank enters a world late where no other member waits for it there (View::is_awaited()), and goes
+  /// on meanwhile without them, but by meet(). The master hears at once that it has begun.
   virtual void enters_late() {}
 
   // Worlds beside that of all, of some members each, which do not wait for a change. Any thread.
@@ -75,9 +75,9 @@ class Changes {
   /// epoch `known`, and up to `within`. Requires: some_may_meet(), as meet().
   virtual std::shared_ptr<const View> newest_view(std::uint64_t /*known*/, Duration /*within*/) { return nullptr; }
   /// Meets these members, each by its number, in the order of their ranks there; this rank is one of them. They come by
-  /// the same `name`, which may be used again: whoever makes it anew waits for all of them anew. `look` is called about
-  /// ten times a second; what it throws passes through, and this rank has not come. Null: another one has been lost on
-  /// its way, or has not come; try again.
+  /// the same `name`, which may be used again: a member that makes it anew waits for all of them anew. `look` is called
+  /// about ten times a second; what it throws passes through, and this rank has not come. Null: another one has been
+  /// lost on its way, or has not come; try again.
   virtual std::shared_ptr<World> meet(const std::string& /*name*/, const std::vector<MemberNumber>& /*members*/,
                                       const std::function<void()>& /*look*/) {
     return nullptr;

@@ -22,7 +22,7 @@ struct Kept {
   std::atomic<const std::byte*> begin{nullptr}, end{nullptr};
 };
 std::array<Kept, 64> all_kept;  // for the signal handler, which has no object; of more it says nothing
-std::mutex keeping;             // of whoever writes there
+std::mutex keeping;             // of threads that write there
 
 void on_fault(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const std::byte*>(info->si_addr);

@@ -40,7 +40,8 @@ class Candidacy {
   Candidacy(const Candidacy&) = delete;
   Candidacy& operator=(const Candidacy&) = delete;
 
-  /// The address of the master of a job, by whoever has the office. Nothing: nobody has, or etcd does not answer.
+  /// The address of the master of a job, as the launcher that has the office says. Nothing: none has it, or etcd does
+  /// not answer.
   static std::optional<std::string> master_in(Etcd& etcd, const std::string& job);
 
  private:

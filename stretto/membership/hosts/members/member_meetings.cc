@@ -13,7 +13,7 @@ class MemberMeetings::OfMeeting final : public Bulletin {
       : all_(all), rank_(rank), ranks_(ranks), key_(std::move(key)) {}
   ~OfMeeting() override {
     const std::lock_guard lock(all_.mutex_);
-    // Whoever makes the meeting anew may have said other words by now.
+    // A member that makes the meeting anew may have said other words by now.
     std::erase_if(all_.said_, [&](const auto& said) { return said.first == key_ && said.second.words == said_; });
     std::erase_if(all_.told_, [&](const auto& told) { return told.first == key_ && told.second == seen_; });
   }

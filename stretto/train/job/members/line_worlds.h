@@ -13,7 +13,7 @@ namespace stretto {
 
 /// The line of a member in a dimension of the grid that the members of a view make, in the order of their places;
 /// empty: it is in none, or alone. A grid of too few for its dimensions has fewer, and no line is longer than
-/// `elements`. Who has no model is in no line before the world of the view has begun: it has `begun`.
+/// `elements`. A member without a model is in no line before the world of the view has `begun`.
 std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber member, int dimension,
                                   const GridOptions& grid, std::uint64_t elements);
 
