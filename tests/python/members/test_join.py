@@ -78,7 +78,7 @@ def members_at(address: str, tmp_path: pathlib.Path) -> list[int]:
     environment = {**os.environ, "STRETTO_TOKEN": f"of {tmp_path}"}
     told = subprocess.run([SCRIPT, "members", address, "--json"], env=environment, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
-    return [member["member"] for member in json.loads(told.stdout)["members"]]
+    return sorted(member["member"] for member in json.loads(told.stdout)["members"])  # seats are taken as they come
 
 
 def rank_of(launcher: subprocess.Popen[str]) -> int:
