@@ -47,13 +47,7 @@ class SlowMo final : public Recipe {
 
   // A step of this rank's own.
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    samples_ = samples;
-    since_.waited += waited;
-    context_.replica.attach_own();
-  }
-
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  void begin_step(const DepositInfo&) override { context_.replica.attach_own(); }
 
   std::optional<std::string> end_backward() override {
     context_.replica.end_backward();
@@ -63,12 +57,10 @@ class SlowMo final : public Recipe {
     return std::nullopt;
   }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     begin();
     context_.replica.step();
-    ++since_.batches;
-    since_.samples += samples_;
-    since_.computed += computed;
+    since_.add(step);
     if (since_.batches == context_.options.local_steps) hand_over();
   }
 
@@ -179,7 +171,6 @@ class SlowMo final : public Recipe {
   const std::shared_ptr<PartialAllreduce> collective_;
   std::vector<std::vector<std::byte>> before_;     // the weights after the last round; empty before the first step
   std::vector<std::vector<std::byte>> velocity_;   // by how much that round has moved them
-  std::uint64_t samples_ = 0;                      // of the step under way
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
 };
 

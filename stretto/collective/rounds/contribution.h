@@ -21,6 +21,14 @@ struct DepositInfo {
   std::uint64_t samples = 1;  ///< in these batches
   Duration computed{0};       ///< time the rank computed for it, for the round's header
   Duration waited{0};         ///< time the rank waited at the round before it, for the round's header
+
+  /// Counts both.
+  void add(const DepositInfo& more) {
+    batches += more.batches;
+    samples += more.samples;
+    computed += more.computed;
+    waited += more.waited;
+  }
 };
 
 /// One rank's share of a step, or several added up: memory for every bucket, and its facts. Obtained from

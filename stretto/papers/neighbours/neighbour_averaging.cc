@@ -35,20 +35,17 @@ class NeighbourAveraging final : public Recipe {
     average_.emplace(with_each_model_once(context));
   }
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    samples_ = samples;
-    waited_ = waited;
+  void begin_step(const DepositInfo&) override {
     replica_.attach_own();
     if (!average_first_) return;
     mixer_->send(*exchange_);
     stage_ = Stage::mixing;
   }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override { return end_own_backward(replica_); }
 
-  void deposit(Duration computed) override {
-    average_->note_step(samples_, computed, waited_);
+  void deposit(const DepositInfo& step) override {
+    average_->note_step(step);
     if (!average_first_) {
       replica_.step();
       mixer_->send(*exchange_);
@@ -57,8 +54,8 @@ class NeighbourAveraging final : public Recipe {
     stage_ = Stage::mixing;
   }
 
-  void pass() override {
-    average_->note_pass(waited_);
+  void pass(const DepositInfo& step) override {
+    average_->note_pass(step);
     if (!average_first_) mixer_->send(*exchange_);
     stage_ = Stage::mixing;
   }
@@ -201,8 +198,6 @@ class NeighbourAveraging final : public Recipe {
   Stage stage_ = Stage::between;
   Round handed_over_at_ = 0;         // rounds before the average that has the model handed over last
   bool step_after_average_ = false;  // the attached gradients have not moved the weights
-  std::uint64_t samples_ = 0;        // of the step under way
-  Duration waited_{0};               // before it
 };
 
 void check_common(const RecipeOptions& options) {

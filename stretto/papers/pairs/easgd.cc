@@ -49,25 +49,21 @@ class Easgd final : public Recipe {
         center_(context.replica.parameter_buckets(), 0),
         own_(context.replica.parameter_buckets(), 1) {}
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
+  void begin_step(const DepositInfo&) override {
     begin();
-    samples_ = samples;
-    since_.waited += waited;
     context_.replica.attach_own();
   }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     context_.replica.step();
-    ++since_.batches;
-    since_.samples += samples_;
-    since_.computed += computed;
+    since_.add(step);
     if (++steps_ == context_.options.local_steps) hand_over();
   }
 
-  void pass() override {
+  void pass(const DepositInfo& step) override {
+    since_.waited += step.waited;
     if (++steps_ == context_.options.local_steps) hand_over();
   }
 
@@ -179,7 +175,6 @@ class Easgd final : public Recipe {
   Contribution own_;                               // the rank's model while the center is shown
   bool begun_ = false;                             // the center is there
   Contribution* handed_over_ = nullptr;            // in no round that has been applied
-  std::uint64_t samples_ = 0;                      // of the step under way
   std::uint64_t steps_ = 0;                        // since the last hand_over(), with those passed
   DepositInfo since_{.batches = 0, .samples = 0};  // the last hand_over()
 };

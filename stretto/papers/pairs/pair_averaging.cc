@@ -28,26 +28,23 @@ class PairAveraging final : public Recipe {
         pairs_(std::make_shared<PairExchange>(context.engine, context.replica.parameter_buckets(), exchanges.options)),
         average_(context_, FullRounds::StepCount::told) {}
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
+  void begin_step(const DepositInfo&) override {
     begin();
-    samples_ = samples;
-    waited_ = waited;
     context_.replica.attach_own();
   }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     context_.replica.step();
     counts_.ages.add(add_step());
-    average_.note_step(samples_, computed, waited_);
+    average_.note_step(step);
     count_step();
   }
 
-  void pass() override {
+  void pass(const DepositInfo& step) override {
     (void)add_step();  // takes what others have changed
-    average_.note_pass(waited_);
+    average_.note_pass(step);
     count_step();
   }
 
@@ -191,13 +188,11 @@ class PairAveraging final : public Recipe {
   const std::shared_ptr<PairExchange> pairs_;
   ModelAverage average_;
   OwnCounts counts_;
-  std::uint64_t samples_ = 0;  // of the step under way
-  Duration waited_{0};         // before it
-  std::uint64_t steps_ = 0;    // of this rank since its last exchange
-  Due due_ = Due::nothing;     // before the next step
-  bool begun_ = false;         // a phase
-  bool handed_over_ = false;   // the model, at the phase's end
-  bool ended_ = false;         // no rank has a batch left
+  std::uint64_t steps_ = 0;   // of this rank since its last exchange
+  Due due_ = Due::nothing;    // before the next step
+  bool begun_ = false;        // a phase
+  bool handed_over_ = false;  // the model, at the phase's end
+  bool ended_ = false;        // no rank has a batch left
 };
 
 /// easgd-async: batches of all ranks between two meetings; 0: none before the end.

@@ -105,14 +105,12 @@ class Server final : public Recipe, private WeightsByBucket {
 
   bool takes_batches() const override { return trains_; }
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
+  void begin_step(const DepositInfo&) override {
     if (!trains_) {
       throw UsageError(text("rank ", context_.engine.rank(),
                             " is a dedicated server: expected no batches here, and finish() at once"));
     }
     begin();
-    samples_ = samples;
-    waited_ = waited;
     non_finite_.reset();
     pushed_ = 0;
     if (by_bucket_) set_ = 1 - set_;
@@ -135,8 +133,6 @@ class Server final : public Recipe, private WeightsByBucket {
     return 0;
   }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
-
   std::optional<std::string> end_backward() override {
     context_.replica.end_backward();  // layer-wise: hands over what is left
     for (int b = 0; b < num_buckets_ && !layerwise_ && !non_finite_; ++b) {
@@ -145,13 +141,13 @@ class Server final : public Recipe, private WeightsByBucket {
     return non_finite_;
   }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     for (int b = 0; b < num_buckets_ && !layerwise_; ++b) hand_over(b);
-    rounds_.note_step(samples_, computed, waited_);
+    rounds_.note_step(step);
     meeting_due_ = rounds_.steps() == meet_every_;
   }
 
-  void pass() override {
+  void pass(const DepositInfo& step) override {
     if (pushed_ != 0) {
       throw UsageError(
           "pass() with layerwise after gradients of the batch have gone to the servers: expected layerwise no where a "
@@ -163,7 +159,7 @@ class Server final : public Recipe, private WeightsByBucket {
       on_their_way_[i] = true;
     }
     pushed_ = num_buckets_;
-    rounds_.note_pass(waited_);
+    rounds_.note_pass(step);
     meeting_due_ = rounds_.steps() == meet_every_;
   }
 
@@ -381,8 +377,6 @@ class Server final : public Recipe, private WeightsByBucket {
   std::vector<std::span<std::byte>> attached_;  // gradients of the step under way
   int set_ = 0;                                 // of gradients, of the step under way
   std::vector<bool> on_their_way_;              // of each bucket: weights that the replica has not
-  std::uint64_t samples_ = 0;                   // of the step under way
-  Duration waited_{0};                          // before it
   bool meeting_due_ = false;                    // before the next step
   bool handed_over_ = false;                    // to the full round under way
   bool ended_ = false;                          // no rank has a batch left

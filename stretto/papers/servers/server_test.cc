@@ -87,10 +87,11 @@ class LayerwisePull : public testing::Test {
   void step(const std::function<void(int)>& read) {
     constexpr std::uint32_t kSamples[] = {0, 1, 2, 3};
     rank_.task_rank->replica().reads_by_bucket()->on_bucket_read(read);
-    rank_.recipe->begin_step(4, 0ms);
+    const DepositInfo info{.samples = 4, .computed = 1ms};
+    rank_.recipe->begin_step(info);
     rank_.task_rank->forward_backward(kSamples, 0);
     ASSERT_EQ(rank_.recipe->end_backward(), std::nullopt);
-    rank_.recipe->deposit(1ms);
+    rank_.recipe->deposit(info);
   }
   void bring(int bucket) {
     ASSERT_TRUE(rank_.recipe->weights_by_bucket()->bring(bucket, driver_, TimePoint::never()).ok());

@@ -183,19 +183,15 @@ void Session::sum_for(ModelCollectives& sums) {
 void Session::begin_step(std::uint64_t samples, Duration waited) {
   require_no_failure("begin_step");
   if (account_ != nullptr) meeting_->forget_given();
-  if (averages()) {
-    if (!account_->pending()) since_full_ = {.batches = 0, .samples = 0};
-    step_samples_ = samples;
-    since_full_.waited += waited;
-  }
-  recipe_->begin_step(samples, waited);
+  if (averages() && !account_->pending()) since_full_ = {.batches = 0, .samples = 0};
+  step_ = {.samples = samples, .waited = waited};
+  recipe_->begin_step(step_);
   in_step_ = true;
 }
 
 void Session::set_samples(std::uint64_t samples) {
   require_no_failure("set_samples");
-  step_samples_ = samples;
-  recipe_->set_samples(samples);
+  step_.samples = samples;
 }
 
 void Session::set_batches(std::uint64_t batches) {
@@ -204,16 +200,19 @@ void Session::set_batches(std::uint64_t batches) {
     throw UsageError(
         text("a step of ", batches, " batches: expected 1 to ", PartialOptions::kMostBatchesOfAChangingMember));
   }
-  recipe_->set_batches(batches);
-  step_batches_ = batches;
+  if (batches != 1 && !recipe_->takes_several_batches()) {
+    throw UsageError(
+        text("a step of ", batches, " batches under an algorithm that counts each rank's steps: expected 1"));
+  }
+  step_.batches = batches;
 }
 
 void Session::deposit(Duration computed) {
   require_no_failure("deposit");
-  recipe_->deposit(computed);
-  since_full_.samples += step_samples_;
-  since_full_.computed += computed;
-  if (account_ != nullptr) account_->deposited(std::exchange(step_batches_, 1));
+  step_.computed = computed;
+  recipe_->deposit(step_);
+  since_full_.add(step_);
+  if (account_ != nullptr) account_->deposited(step_.batches);
   in_step_ = false;
 }
 
@@ -236,7 +235,8 @@ void Session::pass() {
         "pass() where no batch is under way: expected once a step, after begin_step(), instead of deposit()");
   }
   bring_weights();  // which the next push asks for
-  recipe_->pass();
+  recipe_->pass(step_);
+  since_full_.waited += step_.waited;
   in_step_ = false;
 }
 

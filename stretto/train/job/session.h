@@ -73,7 +73,8 @@ class Session final : private BatchSource {
 
   void begin_step(std::uint64_t samples, Duration waited);
   void set_samples(std::uint64_t samples);
-  /// Recipe::set_batches().
+  /// The step has so many batches, from 1 to PartialOptions::kMostBatchesOfAChangingMember, where members of the job
+  /// change. Throws UsageError for more than 1 where the algorithm counts steps.
   void set_batches(std::uint64_t batches);
   /// Before the first step: weights are brought layer by layer, in the forward pass, where the algorithm and the
   /// replica can. What else reads them calls bring_weights() before.
@@ -342,8 +343,7 @@ class Session final : private BatchSource {
   std::unique_ptr<MemberAccount> account_;        // hears of rounds before listener_; else null
   std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
   std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long
-  std::uint64_t step_batches_ = 1;                // of the step under way
-  std::uint64_t step_samples_ = 0;                // the same
+  DepositInfo step_;                              // under way
   std::optional<Round> left_unbegun_;             // the fewest rounds before a world that was left before it began
   Traffic sent_before_;                           // in the worlds before
   bool of_this_world_ = true;                     // recipe_ is

@@ -223,26 +223,20 @@ class Diloco final : public Recipe, private CarriedSums {
         short_until_(context.options.algorithm.count("post-local", 0)),
         batches_(context.options.batches_before) {}
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    samples_ = samples;
-    since_.waited += waited;
-    context_.replica.attach_own();
-  }
+  void begin_step(const DepositInfo&) override { context_.replica.attach_own(); }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     begin();
     context_.replica.step();
-    ++since_.batches;
-    since_.samples += samples_;
-    since_.computed += computed;
+    since_.add(step);
     count_step();
   }
 
-  void pass() override {
+  void pass(const DepositInfo& step) override {
     begin();
+    since_.waited += step.waited;
     count_step();
   }
 
@@ -367,7 +361,6 @@ class Diloco final : public Recipe, private CarriedSums {
   const std::uint64_t full_every_;                 // batches; 0: no full rounds but the last
   const std::uint64_t short_until_;                // batches of all ranks: a phase is one step until then
   std::uint64_t batches_;                          // of all ranks, since the start of the job
-  std::uint64_t samples_ = 0;                      // of the step under way
   std::uint64_t steps_ = 0;                        // since the last phase, with those passed
   DepositInfo since_{.batches = 0, .samples = 0};  // the last phase
   bool begun_ = false;

@@ -21,19 +21,14 @@ class Eager final : public GradientAveraging {
     if (overlaps_) context_.replica.on_bucket_ready(nullptr);
   }
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    GradientAveraging::begin_step(samples, waited);
-    began_ = context_.engine.clock().now();
-  }
-
   std::optional<std::string> end_backward() override {
     if (!overlaps_) return GradientAveraging::end_backward();
     context_.replica.end_backward();  // hands over what is left
     return non_finite_;
   }
 
-  void deposit(Duration computed) override {
-    if (!overlaps_) return GradientAveraging::deposit(computed);
+  void deposit(const DepositInfo& step) override {
+    if (!overlaps_) return GradientAveraging::deposit(step);
     current_ = nullptr;  // handed over
   }
 
@@ -82,16 +77,12 @@ class Eager final : public GradientAveraging {
 
   void hand_over(int bucket) {
     if (!check_bucket(bucket)) return;
-    if (bucket == 0) {
-      const Duration computed = context_.engine.clock().now() - began_;
-      collective_->begin_deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
-    }
+    if (bucket == 0) begin_deposit();
     collective_->bucket_ready(*current_, bucket);
   }
 
-  const bool by_bucket_;  // each has rounds of its own
-  const bool overlaps_;   // each is deposited as soon as it is computed
-  TimePoint began_;
+  const bool by_bucket_;      // each has rounds of its own
+  const bool overlaps_;       // each is deposited as soon as it is computed
   std::uint64_t split_ = 0;   // rounds
   std::uint64_t passed_ = 0;  // batches in rounds that this replica has not applied
   std::vector<std::string> lines_;

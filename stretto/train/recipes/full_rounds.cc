@@ -69,17 +69,14 @@ FullRounds::FullRounds(const RecipeContext& context, Cargo cargo, StepCount step
                                                      rounds_of_all(context.options))),
       batches_(context.options.batches_before) {}
 
-void FullRounds::note_step(std::uint64_t samples, Duration computed, Duration waited) {
+void FullRounds::note_step(const DepositInfo& step) {
   ++steps_;
-  ++since_.batches;
-  since_.samples += samples;
-  since_.computed += computed;
-  since_.waited += waited;
+  since_.add(step);
 }
 
-void FullRounds::note_pass(Duration waited) {
+void FullRounds::note_pass(const DepositInfo& step) {
   ++steps_;
-  since_.waited += waited;
+  since_.waited += step.waited;
 }
 
 void FullRounds::hand_over() {

@@ -36,12 +36,12 @@ class FullRounds {
   /// Makes its PartialAllreduce. Throws as that does.
   FullRounds(const RecipeContext& context, Cargo cargo, StepCount step_count = StepCount::none);
 
-  /// The rank has taken a step of its own, over `samples` samples, which took so long to compute after it had waited.
-  void note_step(std::uint64_t samples, Duration computed, Duration waited);
+  /// The rank has taken a step of its own.
+  void note_step(const DepositInfo& step);
   /// The rank has taken such steps in a world before, which are in no round yet.
   void note_before(const DepositInfo& steps) { since_ = steps; }
-  /// The rank has passed a step, before which it had waited so long.
-  void note_pass(Duration waited);
+  /// The rank has passed a step.
+  void note_pass(const DepositInfo& step);
   /// Steps of this rank since its last hand_over(), with those it has passed.
   std::uint64_t steps() const { return steps_; }
 

@@ -117,9 +117,9 @@ GradientAveraging::~GradientAveraging() {
   context_.replica.attached_returns(false);
 }
 
-void GradientAveraging::begin_step(std::uint64_t samples, Duration waited) {
-  samples_ = samples;
-  waited_ = waited;
+void GradientAveraging::begin_step(const DepositInfo& step) {
+  step_ = &step;
+  began_ = context_.engine.clock().now();
   non_finite_.reset();
   if (current_ == nullptr) current_ = &collective_->acquire();
   memory_.clear();
@@ -133,7 +133,7 @@ bool GradientAveraging::check_bucket(int bucket) {
   if (context_.options.normalize == Normalize::samples) {
     const auto memory = current_->bucket(bucket * stride_);
     scale(context_.replica.buckets()[static_cast<std::size_t>(bucket)].type, memory, memory,
-          static_cast<double>(samples_));
+          static_cast<double>(step_->samples));
   }
   return true;
 }
@@ -155,10 +155,14 @@ void GradientAveraging::write_notes() {
   }
 }
 
-void GradientAveraging::deposit(Duration computed) {
-  Contribution& mine = *std::exchange(current_, nullptr);
-  collective_->deposit(
-      mine, {.batches = std::exchange(batches_, 1), .samples = samples_, .computed = computed, .waited = waited_});
+void GradientAveraging::begin_deposit() {
+  DepositInfo so_far = *step_;
+  so_far.computed = context_.engine.clock().now() - began_;
+  collective_->begin_deposit(*current_, so_far);
+}
+
+void GradientAveraging::deposit(const DepositInfo& step) {
+  collective_->deposit(*std::exchange(current_, nullptr), step);
 }
 
 Result<int> GradientAveraging::advance(Driver& driver, TimePoint deadline) {

@@ -31,12 +31,11 @@ class GradientAveraging : public Recipe, private CarriedSums {
   GradientAveraging(const RecipeContext& context, Policy policy, Delivery delivery);
   ~GradientAveraging() override;  ///< as ~PartialAllreduce()
 
-  void begin_step(std::uint64_t samples, Duration waited) override;
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
-  void set_batches(std::uint64_t batches) override { batches_ = batches; }
+  void begin_step(const DepositInfo& step) override;
+  bool takes_several_batches() const override { return true; }
   std::optional<std::string> end_backward() override;
-  void deposit(Duration computed) override;
-  void pass() override {}  // exchange() arrives; the set goes to the next step
+  void deposit(const DepositInfo& step) override;
+  void pass(const DepositInfo&) override {}  // exchange() arrives; the set goes to the next step
   Result<int> advance(Driver& driver, TimePoint deadline) override;
   Result<int> finish(Driver& driver, TimePoint deadline) override;
   Result<bool> drain(Driver& driver) override;
@@ -55,6 +54,8 @@ class GradientAveraging : public Recipe, private CarriedSums {
   /// Requires: in order. After the first that is not finite nothing is.
   bool check_bucket(int bucket);
 
+  /// In the middle of the backward pass: what has been computed so far begins to be handed over, bucket by bucket.
+  void begin_deposit();
   /// Fills the bucket of the notes, which comes after those of the replica. After the backward pass.
   void write_notes();
   /// The result of rounds of each bucket that carry notes: its gradients and their headers alone. The notes go to
@@ -74,9 +75,8 @@ class GradientAveraging : public Recipe, private CarriedSums {
   const std::shared_ptr<PartialAllreduce> collective_;  ///< what averages
   Contribution* current_ = nullptr;                     ///< being filled; null: the last one has been deposited
   std::vector<std::span<std::byte>> memory_;            ///< its buckets
-  std::uint64_t samples_ = 0;                           ///< of the step under way
-  std::uint64_t batches_ = 1;                           ///< the same
-  Duration waited_{0};                                  ///< before it
+  const DepositInfo* step_ = nullptr;                   ///< under way
+  TimePoint began_;                                     ///< the step
   std::optional<std::string> non_finite_;               ///< the first gradient of this step that is not finite
   std::vector<std::int64_t> noted_;                     ///< gradients_of()
   std::vector<std::span<const std::byte>> sums_;        ///< the same

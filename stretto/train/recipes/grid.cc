@@ -72,21 +72,16 @@ class Grid final : public Recipe {
     }
   }
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    samples_ = samples;
-    waited_ = waited;
-    context_.replica.attach_own();
-  }
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
+  void begin_step(const DepositInfo&) override { context_.replica.attach_own(); }
   std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     context_.replica.step();
-    average_.note_step(samples_, computed, waited_);
+    average_.note_step(step);
     end_step(true);
   }
-  void pass() override {
-    average_.note_pass(waited_);
+  void pass(const DepositInfo& step) override {
+    average_.note_pass(step);
     end_step(false);
   }
 
@@ -205,9 +200,7 @@ class Grid final : public Recipe {
   ModelAverage average_;
   GridModel model_;
   std::shared_ptr<GridAllreduce> grid_;  // null: there is one rank
-  std::uint64_t samples_ = 0;            // of the step under way
   std::uint64_t steps_ = 0;
-  Duration waited_{0};
   std::optional<Round> stays_from_;  // so many rounds of all on; end_steps()
   bool ended_ = false;               // the last round of all ranks is over
 };

@@ -11,23 +11,18 @@ class Local final : public Recipe {
   explicit Local(const RecipeContext& context)
       : context_(context), average_(context), post_local_(context.options.algorithm.count("post-local", 0)) {}
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    samples_ = samples;
-    waited_ = waited;
-    context_.replica.attach_own();
-  }
+  void begin_step(const DepositInfo&) override { context_.replica.attach_own(); }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     context_.replica.step();
-    average_.note_step(samples_, computed, waited_);
+    average_.note_step(step);
     if (average_.steps() >= steps_between_averages()) average_.hand_over();
   }
 
-  void pass() override {
-    average_.note_pass(waited_);
+  void pass(const DepositInfo& step) override {
+    average_.note_pass(step);
     if (average_.steps() >= steps_between_averages()) average_.hand_over();
   }
 
@@ -54,8 +49,6 @@ class Local final : public Recipe {
   const RecipeContext context_;
   ModelAverage average_;
   const std::uint64_t post_local_;
-  std::uint64_t samples_ = 0;  // of the step under way
-  Duration waited_{0};         // before it
 };
 
 }  // namespace

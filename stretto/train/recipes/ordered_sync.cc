@@ -71,11 +71,10 @@ class OrderedSync final : public Recipe, private OrderedGradients {
   OrderedSync(const RecipeContext& context, const OrderingChoice& choice);
   ~OrderedSync() override;
 
-  void begin_step(std::uint64_t samples, Duration waited) override;
-  void set_samples(std::uint64_t samples) override { info_.samples = samples; }
+  void begin_step(const DepositInfo& step) override;
   std::optional<std::string> end_backward() override;
-  void deposit(Duration computed) override;
-  void pass() override;
+  void deposit(const DepositInfo& step) override;
+  void pass(const DepositInfo& step) override;
   Result<int> sum_in_pass(const TensorDescription& tensor, std::span<std::byte> data, Driver& driver,
                           TimePoint deadline) override;
   Result<int> advance(Driver& driver, TimePoint deadline) override;
@@ -140,7 +139,7 @@ class OrderedSync final : public Recipe, private OrderedGradients {
   std::optional<StepNumber> observed_;  // the first step that was to be recorded, and was not
   bool told_of_observed_ = false;
   Phase phase_ = Phase::none;
-  DepositInfo info_;  // of the step under way
+  const DepositInfo* step_ = nullptr;  // under way
   TimePoint began_;
   std::vector<int> computed_;       // gradients that wait for the end of the pass
   std::optional<std::string> sum_;  // inside the model, that the pass waits for
@@ -214,8 +213,8 @@ RecipeMemory OrderedSync::memory() const {
                       tensors_->options().in_flight, " buffers under way")};
 }
 
-void OrderedSync::begin_step(std::uint64_t samples, Duration waited) {
-  info_ = {.batches = 1, .samples = samples, .waited = waited};
+void OrderedSync::begin_step(const DepositInfo& step) {
+  step_ = &step;
   began_ = context_.engine.clock().now();
   computed_.clear();
   poisoned_.store(-1, std::memory_order_relaxed);
@@ -233,8 +232,9 @@ void OrderedSync::record() {
 
 void OrderedSync::begin() {
   if (phase_ != Phase::none) return;
-  if (overlap_) info_.computed = context_.engine.clock().now() - began_;
-  tensors_->begin_step(info_);
+  DepositInfo so_far = *step_;
+  if (overlap_) so_far.computed = context_.engine.clock().now() - began_;
+  tensors_->begin_step(so_far);
   phase_ = Phase::submitted;
 }
 
@@ -250,7 +250,7 @@ void OrderedSync::submit(int tensor) {
   // After a pass end_backward() has looked at all of them.
   if (overlap_ && !all_finite(t.type, memory)) return poisoned_.store(tensor, std::memory_order_relaxed);
   if (context_.options.normalize == Normalize::samples) {
-    scale(t.type, memory, memory, static_cast<double>(info_.samples));
+    scale(t.type, memory, memory, static_cast<double>(step_->samples));
   }
   tensors_->submit(descriptions_[static_cast<std::size_t>(tensor)], Argument::in(t.type, t.count, memory.data()),
                    sum_of(tensor));
@@ -274,20 +274,17 @@ std::optional<std::string> OrderedSync::end_backward() {
   return std::nullopt;
 }
 
-void OrderedSync::deposit(Duration computed) {
-  if (!overlap_) info_.computed = computed;
+void OrderedSync::deposit(const DepositInfo&) {
   complete();
 }
 
-void OrderedSync::pass() {
+void OrderedSync::pass(const DepositInfo& step) {
   if (phase_ != Phase::none) {
     throw UsageError(
         "pass() after gradients of the batch have been handed over: expected no overlap, and no sums inside the model, "
         "where a rank may drop a batch");
   }
-  info_.batches = 0;
-  info_.samples = 0;
-  begin();
+  tensors_->begin_step({.batches = 0, .samples = 0, .waited = step.waited});
   phase_ = Phase::complete;
 }
 

@@ -120,11 +120,11 @@ struct DilocoRank {
   }
 
   Result<int> step() {
-    recipe->begin_step(1, Duration(0));
+    recipe->begin_step(one_step);
     replica.backward(0, 1);
     replica.backward(1, -3);
     EXPECT_EQ(recipe->end_backward(), std::nullopt);
-    recipe->deposit(Duration(0));
+    recipe->deposit(one_step);
     return recipe->advance(driver, driver.deadline(std::chrono::seconds(10)));
   }
   void steps(int number) {
@@ -140,6 +140,7 @@ struct DilocoRank {
   TwoNumbers replica{0};
   Batches batches;
   Meeting meeting;
+  const DepositInfo one_step;
   std::unique_ptr<Recipe> recipe;
 };
 

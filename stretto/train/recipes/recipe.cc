@@ -4,14 +4,8 @@
 
 namespace stretto {
 
-void Recipe::pass() {
+void Recipe::pass(const DepositInfo&) {
   throw UsageError("pass() under an algorithm whose ranks cannot drop a batch: expected deposit() in each step");
-}
-
-void Recipe::set_batches(std::uint64_t batches) {
-  if (batches == 1) return;
-  throw UsageError(
-      text("a step of ", batches, " batches under an algorithm that counts each rank's steps: expected 1"));
 }
 
 void Recipe::set_state(const std::string& state) {

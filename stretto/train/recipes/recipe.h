@@ -174,24 +174,22 @@ class Recipe {
 
   /// Whether this rank takes batches; false: it only helps the others, and calls finish() at once.
   virtual bool takes_batches() const { return true; }
-  /// Gradients of the coming backward pass, over `samples` samples, go where the recipe wants them. `waited`: since
-  /// the last step, for the round's header.
-  virtual void begin_step(std::uint64_t samples, Duration waited) = 0;
-  /// Corrects the number of samples; before the backward pass where gradients are handed over during it.
-  virtual void set_samples(std::uint64_t samples) = 0;
-  /// Says that the step has so many batches, from 1 to PartialOptions::kMostBatchesOfAChangingMember, where members of
-  /// the job change. Throws UsageError for more than 1 where the algorithm counts steps.
-  virtual void set_batches(std::uint64_t batches);
+  /// Gradients of the coming backward pass go where the recipe wants them. `step` outlives the step: `waited` is known,
+  /// samples and batches may be corrected until deposit(), or before the backward pass where gradients are handed over
+  /// during it.
+  virtual void begin_step(const DepositInfo& step) = 0;
+  /// Whether a step may have more than one batch. No where the algorithm counts steps.
+  virtual bool takes_several_batches() const { return false; }
   /// After the backward pass. Returns the first gradient that is not finite, by name; nothing of its bucket or of
   /// those behind has reached another rank then, and the caller stops the job.
   [[nodiscard]] virtual std::optional<std::string> end_backward() = 0;
-  /// Hands the step over, which took so long to compute.
-  virtual void deposit(Duration computed) = 0;
+  /// Hands the step over, of which all is known now.
+  virtual void deposit(const DepositInfo& step) = 0;
   /// In the place of end_backward() and deposit(): drops this step's batch. In the advance() that follows the rank
   /// meets the others as if it had deposited, and brings nothing. A rank that moves its own model does not move it now,
   /// counts the step, and brings the model as it is. Throws UsageError where part of the batch's gradients has been
   /// handed over during the backward pass: the others have it; and for an algorithm that has no such step.
-  virtual void pass();
+  virtual void pass(const DepositInfo& step);
   /// Meets the others where the algorithm says so, and applies the rounds that are complete, at least as many as the
   /// algorithm needs before the next step. Returns how many there were, or as PartialAllreduce::exchange() does; after
   /// a timeout call it again.

@@ -14,11 +14,6 @@ class Sync final : public GradientAveraging {
   }
   ~Sync() override { context_.replica.on_bucket_ready(nullptr); }
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
-    GradientAveraging::begin_step(samples, waited);
-    began_ = context_.engine.clock().now();
-  }
-
   std::optional<std::string> end_backward() override {
     if (!context_.options.overlap) return GradientAveraging::end_backward();
     context_.replica.end_backward();  // hands over what is left
@@ -26,13 +21,13 @@ class Sync final : public GradientAveraging {
     return non_finite_;
   }
 
-  void deposit(Duration computed) override {
-    if (!context_.options.overlap) return GradientAveraging::deposit(computed);
+  void deposit(const DepositInfo& step) override {
+    if (!context_.options.overlap) return GradientAveraging::deposit(step);
     if (begun_) current_ = nullptr;  // handed over
   }
 
-  void pass() override {
-    if (!begun_) return GradientAveraging::pass();
+  void pass(const DepositInfo& step) override {
+    if (!begun_) return GradientAveraging::pass(step);
     throw UsageError(
         "pass() with overlap after gradients of the batch have been handed over: expected no overlap where a rank may "
         "drop a batch");
@@ -85,15 +80,13 @@ class Sync final : public GradientAveraging {
     if (drained_ && !begun_) return;
     if (!check_bucket(bucket)) return;
     if (bucket == 0) {
-      const Duration computed = context_.engine.clock().now() - began_;
       begun_ = true;
       complete_ = false;
-      collective_->begin_deposit(*current_, {.samples = samples_, .computed = computed, .waited = waited_});
+      begin_deposit();
     }
     collective_->bucket_ready(*current_, bucket);
   }
 
-  TimePoint began_;
   bool begun_ = false;     // a deposit, and its round has not been applied
   bool complete_ = false;  // all its buckets have been handed over
   bool drained_ = false;   // no deposit begins any more

@@ -100,26 +100,24 @@ class Wagma final : public Recipe {
         collective_(std::make_shared<GroupAllreduce>(context.engine, buckets_of(context.replica), choices.groups)),
         state_(context, choices.average_momentum) {}
 
-  void begin_step(std::uint64_t samples, Duration waited) override {
+  void begin_step(const DepositInfo&) override {
     if (!begun_) publish();
-    samples_ = samples;
-    since_full_.waited += waited;
     context_.replica.attach_own();
   }
 
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override { return end_own_backward(context_.replica); }
 
-  void deposit(Duration computed) override {
+  void deposit(const DepositInfo& step) override {
     context_.replica.step();
     add_step();
-    ++since_full_.batches;
-    since_full_.samples += samples_;
-    since_full_.computed += computed;
+    since_full_.add(step);
     publish();
   }
 
-  void pass() override { publish(); }
+  void pass(const DepositInfo& step) override {
+    since_full_.waited += step.waited;
+    publish();
+  }
 
   Result<int> advance(Driver& driver, TimePoint deadline) override {
     return collective_->exchange(driver, deadline,
@@ -272,7 +270,6 @@ class Wagma final : public Recipe {
   bool begun_ = false;  // a model has been published
   bool drained_ = false;
   RoundHeader header_;                                  // of a full round, whose bases count the rounds of the job
-  std::uint64_t samples_ = 0;                           // of the step under way
   DepositInfo since_full_{.batches = 0, .samples = 0};  // the last full round
 };
 

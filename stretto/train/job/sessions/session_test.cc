@@ -34,17 +34,15 @@ class TwoKinds final : public Recipe {
         partial_(std::make_shared<PartialAllreduce>(context.engine, context.replica.buckets())),
         barrier_(std::make_shared<Barrier>(context.engine)) {}
 
-  void begin_step(std::uint64_t samples, Duration) override {
+  void begin_step(const DepositInfo&) override {
     current_ = &partial_->acquire();
-    samples_ = samples;
     context_.replica.attach(current_->index(), std::vector{current_->bucket(0), current_->bucket(1)});
   }
-  void set_samples(std::uint64_t samples) override { samples_ = samples; }
   std::optional<std::string> end_backward() override {
     context_.replica.end_backward();
     return std::nullopt;
   }
-  void deposit(Duration) override { partial_->deposit(*current_, {.samples = samples_}); }
+  void deposit(const DepositInfo& step) override { partial_->deposit(*current_, step); }
   Result<int> advance(Driver& driver, TimePoint deadline) override {
     if (!summed_) {
       auto rounds = partial_->exchange(driver, deadline, [](const RoundResult&) {});
@@ -75,7 +73,6 @@ class TwoKinds final : public Recipe {
   const std::shared_ptr<PartialAllreduce> partial_;
   const std::shared_ptr<Barrier> barrier_;
   Contribution* current_ = nullptr;
-  std::uint64_t samples_ = 0;
   bool summed_ = false;  // the barrier comes next
 };
 
