@@ -38,6 +38,13 @@ def ranks_of(process):
     return [rank for child in below for rank in ranks_of(child)] if below else [process]
 
 
+def wait_for(job, ranks):
+    while len(ranks_of(job.pid)) < ranks:
+        if job.poll() is not None:
+            raise SystemExit(job.stdout.read())
+        time.sleep(0.05)
+
+
 def steps_of(folder):
     return [[json.loads(line) for line in (folder / f"records-{rank}.jsonl").read_text().splitlines()] for rank in range(RANKS)]
 
@@ -50,8 +57,7 @@ def run(stretto, options, seconds):
                    f"{int(STEP * 1000)}ms", "--steps", str(steps), "--out", str(folder), *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "OMP_NUM_THREADS": "1"}) as job:
-            while len(ranks_of(job.pid)) < RANKS:
-                time.sleep(0.05)
+            wait_for(job, RANKS)
             time.sleep(10)
             stopped = random.choice(ranks_of(job.pid))
             os.kill(stopped, signal.SIGSTOP)
@@ -71,8 +77,7 @@ def run_with_kills(stretto, seconds, kills):
                    "--batch", "1", "--pace", f"{int(STEP * 1000)}ms", "--steps", str(int((10 + seconds) / STEP)), "--out", str(folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "OMP_NUM_THREADS": "1"}) as job:
-            while len(ranks_of(job.pid)) < RANKS:
-                time.sleep(0.05)
+            wait_for(job, RANKS)
             time.sleep(10)
             for _ in range(kills):
                 os.kill(random.choice(ranks_of(job.pid)), signal.SIGKILL)
