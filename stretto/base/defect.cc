@@ -188,6 +188,9 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::grid_previous_kept, "grid-previous-kept", "grid"},
     {Defect::grid_old_size, "grid-old-size", "grid"},
     {Defect::grid_newer_dropped, "grid-newer-dropped", "grid"},
+    {Defect::companions_stay_broken, "companions-stay-broken", "grid"},
+    {Defect::companions_await_old, "companions-await-old", "grid"},
+    {Defect::companions_always_leave, "companions-always-leave", "grid"},
 };
 
 }  // namespace

@@ -205,6 +205,9 @@ enum class Defect {
   grid_previous_kept,         ///< slices of the list before stand in for missing ones
   grid_old_size,              ///< thresholds are of the nodes that the line had before
   grid_newer_dropped,         ///< words for a list that a node has not entered yet are dropped
+  companions_stay_broken,     ///< a line that has lost a node is not met anew
+  companions_await_old,       ///< a node waits for those of a line that the newest view does not have any more
+  companions_always_leave,    ///< a line is left and met anew by every view, also where its nodes stay
 };
 
 struct PlantedDefect {

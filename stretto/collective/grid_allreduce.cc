@@ -12,9 +12,10 @@ namespace stretto {
 
 class GridAllreduce::Impl {
  public:
-  Impl(const Clock* clock, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
-      : clock_(clock != nullptr ? *clock : real_time_),
-        come_and_go_(clock == nullptr),
+  Impl(const Clock& clock, bool come_and_go, const std::vector<BucketSpec>& buckets,
+       const GridAllreduceOptions& options)
+      : clock_(clock),
+        come_and_go_(come_and_go),
         buckets_(buckets),
         grid_(options.grid),
         options_(options.line),
@@ -30,7 +31,7 @@ class GridAllreduce::Impl {
   }
   /// All lines over one engine.
   Impl(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
-      : Impl(&engine.clock(), buckets, options) {
+      : Impl(engine.clock(), false, buckets, options) {
     const GridLayout layout(engine.size(), options.grid);
     layout.require_elements(elements());
     const Engine::Pause pause(engine);
@@ -220,7 +221,6 @@ class GridAllreduce::Impl {
     }
   }
 
-  const SteadyClock real_time_;
   const Clock& clock_;
   const bool come_and_go_;  // lines do, each with its engine
   const std::vector<BucketSpec> buckets_;
@@ -237,8 +237,9 @@ class GridAllreduce::Impl {
 GridAllreduce::GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets,
                              const GridAllreduceOptions& options)
     : impl_(std::make_unique<Impl>(engine, buckets, options)) {}
-GridAllreduce::GridAllreduce(const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options)
-    : impl_(std::make_unique<Impl>(nullptr, buckets, options)) {}
+GridAllreduce::GridAllreduce(const Clock& clock, const std::vector<BucketSpec>& buckets,
+                             const GridAllreduceOptions& options)
+    : impl_(std::make_unique<Impl>(clock, true, buckets, options)) {}
 GridAllreduce::~GridAllreduce() = default;
 
 std::shared_ptr<LineRounds> GridAllreduce::make_line(Engine& engine, int dimension) {

@@ -53,9 +53,9 @@ class GridAllreduce final : public Collective {
   /// `buckets`: of a model. Every rank of the engine makes one, in the same order. Throws UsageError as GridLayout and
   /// LineOptions::require(), and for buckets that are not of float32 with Compression::int8.
   GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
-  /// A node whose lines come and go, each with an engine of its own, in real time: of none at first. Throws UsageError
-  /// as LineOptions::require().
-  GridAllreduce(const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
+  /// A node whose lines come and go, each with an engine of its own by this clock, which outlives it: of none at first.
+  /// Throws UsageError as LineOptions::require().
+  GridAllreduce(const Clock& clock, const std::vector<BucketSpec>& buckets, const GridAllreduceOptions& options);
   /// After stop(), or a failure; where lines come and go, at any time.
   ~GridAllreduce() override;
   GridAllreduce(const GridAllreduce&) = delete;

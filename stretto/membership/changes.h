@@ -14,6 +14,26 @@
 
 namespace stretto {
 
+/// A world beside that of all, of the members that the newest view has there. What it calls is called by another thread
+/// than the application's, or, in virtual time, while that waits or computes; one call at a time.
+struct WorldBeside {
+  std::string name;  ///< alike in all of its members
+  /// In the order of their ranks there, this rank among them; empty: it is in none.
+  std::function<std::vector<MemberNumber>(const View& newest)> members;
+  /// Whether the world that was entered last has lost a member, and goes on no more.
+  std::function<bool()> is_broken;
+  /// All of its members have come. Null: this rank leaves the world where it is. May throw Failure: later again.
+  std::function<void(std::shared_ptr<World> world)> enter;
+};
+
+/// Has a rank be in a WorldBeside, until it is destroyed: then the rank stays where it is.
+class Following {
+ public:
+  virtual ~Following() = default;
+  /// WorldBeside::members may say something else now, of the same view.
+  virtual void look() = 0;
+};
+
 /// The membership of a rank in a job whose members change (RankContext::changes()). The rank goes from world to world:
 /// its engine is stopped from outside, and when its application is at a call it waits for the next view, enters the
 /// world of that, and says when it holds all rounds before it. Application thread.
@@ -21,6 +41,8 @@ class Changes {
  public:
   virtual ~Changes() = default;  ///< with the rank
 
+  /// Outlives every world.
+  virtual const Clock& clock() const = 0;
   /// The view of the present world.
   virtual const View& view() const = 0;
   /// The number by which the job knows this process for as long as it lives.
@@ -65,23 +87,16 @@ class Changes {
   virtual std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) = 0;
 
   /// From now on this rank enters a world late where no other member waits for it there (View::is_awaited()), and goes
-  /// on meanwhile without them, but by meet(). The master hears at once that it has begun.
+  /// on meanwhile without them, but by follow(). The master hears at once that it has begun.
   virtual void enters_late() {}
 
-  // Worlds beside that of all, of some members each, which do not wait for a change. Any thread.
-  /// Whether members can make any.
+  /// Whether members can make worlds beside that of all, of some members each, which do not wait for a change.
   virtual bool some_may_meet() const { return false; }
   /// The newest view of which this rank has heard, whose world it may not have entered. Waits as long as this is of the
-  /// epoch `known`, and up to `within`. Requires: some_may_meet(), as meet().
+  /// epoch `known`, and up to `within`; in virtual time not at all. Any thread. Requires: some_may_meet(), as follow().
   virtual std::shared_ptr<const View> newest_view(std::uint64_t /*known*/, Duration /*within*/) { return nullptr; }
-  /// Meets these members, each by its number, in the order of their ranks there; this rank is one of them. They come by
-  /// the same `name`, which may be used again: a member that makes it anew waits for all of them anew. `look` is called
-  /// about ten times a second; what it throws passes through, and this rank has not come. Null: another one has been
-  /// lost on its way, or has not come; try again.
-  virtual std::shared_ptr<World> meet(const std::string& /*name*/, const std::vector<MemberNumber>& /*members*/,
-                                      const std::function<void()>& /*look*/) {
-    return nullptr;
-  }
+  /// Has this rank be in such a world from now on, which is met anew where a view has other members in it.
+  virtual std::unique_ptr<Following> follow(WorldBeside /*beside*/) { return nullptr; }
 };
 
 }  // namespace stretto

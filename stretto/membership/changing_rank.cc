@@ -14,6 +14,7 @@
 #include "stretto/base/machine/host_name.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/etcd/etcd.h"
+#include "stretto/membership/following_thread.h"
 #include "stretto/membership/hosts/members/master_line.h"
 #include "stretto/membership/hosts/members/member_meetings.h"
 #include "stretto/membership/job_signals.h"
@@ -72,6 +73,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   Changes* changes() override { return this; }
   void report(std::string report) override;
 
+  const Clock& clock() const override { return clock_; }
   const View& view() const override { return member_.view(); }
   MemberNumber number() const override { return member_.number(); }
   int local_rank() override { return options_.place; }
@@ -100,10 +102,15 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void enters_late() override { enters_late_.store(true, std::memory_order_relaxed); }
   bool some_may_meet() const override { return line_.has_value(); }
   std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override;
-  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
-                              const std::function<void()>& look) override;
+  std::unique_ptr<Following> follow(WorldBeside beside) override {
+    return std::make_unique<FollowingThread>(
+        *this, std::move(beside),
+        [this](const auto& name, const auto& members, const auto& look) { return meet(name, members, look); });
+  }
 
  private:
+  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
+                              const std::function<void()>& look);
   /// Comes to the job, and into its first world.
   void come() {
     connect();

@@ -49,9 +49,30 @@ void VirtualRank::drive_engine(Engine* engine, ProgressBy progress_by) {
   progress_by_ = progress_by;
 }
 
+void VirtualRank::drive_beside(Engine& engine) {
+  beside_.push_back(&engine);
+  notify();
+}
+
+void VirtualRank::stop_driving(Engine& engine) {
+  std::erase(beside_, &engine);
+}
+
+TimePoint VirtualRank::step_by() const {
+  TimePoint by = engine_ != nullptr ? engine_->step_by() : TimePoint::never();
+  for (const Engine* engine : beside_) by = std::min(by, engine->step_by());
+  return by;
+}
+
+std::uint32_t VirtualRank::rings() {
+  std::uint32_t rings = engine_ != nullptr ? engine_->doorbell().rings() : 0;
+  for (Engine* engine : beside_) rings += engine->doorbell().rings();
+  return rings;
+}
+
 void VirtualRank::compute(Duration duration, FunctionRef<void()> work) {
   // What the application has done since the last step, a helper thread would see now.
-  const bool rung = engine_ != nullptr && engine_->doorbell().rings() != rings_;
+  const bool rung = engine_ != nullptr && rings() != rings_;
   if (rung && progress_by_ == ProgressBy::thread) step();
   cluster().wake_by(rank_, step_by());
 
@@ -144,6 +165,7 @@ void VirtualRank::main(const std::function<void(VirtualRank&)>& application) {
     ranks_.thrown_[static_cast<std::size_t>(rank_)] = std::current_exception();
   }
   engine_ = nullptr;
+  beside_.clear();
   over_ = true;
   --ranks_.running_;
   ranks_.last_progress_ = clock().now();
@@ -162,8 +184,10 @@ void VirtualRank::resume() {
 
 void VirtualRank::step() {
   if (engine_ == nullptr) return;
-  rings_ = engine_->doorbell().rings();
-  while (engine_->step()) {
+  rings_ = rings();
+  for (bool did = true; did;) {
+    did = engine_->step();
+    for (Engine* engine : beside_) did = engine->step() || did;
   }
 }
 

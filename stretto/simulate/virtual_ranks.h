@@ -93,6 +93,9 @@ class VirtualRank final : public Driver {
   /// The engine to drive from now on, until the application returns or lets go of it (null). `progress_by`: whether the
   /// engine is stepped while the application computes.
   void drive_engine(Engine* engine, ProgressBy progress_by = ProgressBy::thread);
+  /// Another one, which is stepped wherever that is, until stop_driving(). Also called by events of the cluster.
+  void drive_beside(Engine& engine);
+  void stop_driving(Engine& engine);
 
   /// Passes so much virtual time.
   void compute(Duration duration) {
@@ -127,7 +130,8 @@ class VirtualRank final : public Driver {
   void woken();
 
   void step();
-  TimePoint step_by() const { return engine_ != nullptr ? engine_->step_by() : TimePoint::never(); }
+  TimePoint step_by() const;
+  std::uint32_t rings();
   struct Waiting {
     FunctionRef<bool()> done;
     TimePoint deadline;
@@ -145,6 +149,7 @@ class VirtualRank final : public Driver {
 
   // Owned by whose turn it is.
   Engine* engine_ = nullptr;
+  std::vector<Engine*> beside_;  // beside it
   ProgressBy progress_by_ = ProgressBy::thread;
   std::optional<Waiting> waiting_;
   bool done_ = false;          // of the wait that is over
@@ -152,7 +157,7 @@ class VirtualRank final : public Driver {
   bool computing_ = false;
   std::uint64_t computations_ = 0;  // of which the last one is under way, or has been
   bool over_ = false;               // the application has returned
-  std::uint32_t rings_ = 0;         // of the doorbell at the last step
+  std::uint32_t rings_ = 0;         // of all doorbells at the last step
 
   Turn computed_;  // the work of compute() has been done in another thread
 };

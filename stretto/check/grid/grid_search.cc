@@ -10,6 +10,7 @@
 #include "stretto/check/grid/grid_draw.h"
 #include "stretto/check/grid/grid_node.h"
 #include "stretto/check/grid/grid_views.h"
+#include "stretto/check/grid/line_meetings.h"
 #include "stretto/check/harness/searches.h"
 #include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/groups/grid_layout.h"
@@ -42,6 +43,9 @@ enum class GridReached : std::uint8_t {
   changed,
   entered_later,
   held_back,
+  met,
+  stayed,
+  broken,
 };
 
 Machines draw_grid_machines(std::uint64_t seed) {
@@ -62,12 +66,18 @@ class GridJob {
         drawn_(draw_grid(random_, limits.ranks, machines_.network.latency)),
         searched_(machines_, seed, finding),
         views_(drawn_.nodes, drawn_.grid),
+        meetings_random_(seed, kGridStream + 2),
+        meetings_({[this](int node, std::function<void()> run) { meet_later(node, std::move(run)); },
+                   [this](std::string what) { finding_.violated(std::move(what)); }}),
         oracle_(std::make_unique<GridOracle>(drawn_.lines)) {
     finding.job = drawn_.to_string();
     add_lines();
     for (int node = 0; node < num_nodes(); ++node) make_node(node);
     draw_slow_links();
-    for (const int node : views_.nodes()) site(node).node->enter(views_.places(node), true, now());
+    for (const int node : views_.nodes()) {
+      site(node).node->enter(views_.places(node), true, now());
+      if (drawn_.spares > 0) hear_of_lines(node, views_.places(node));
+    }
     until_heard_ = random_.chance(0.5);
     next_fault_ = draw_time(20);
   }
@@ -209,6 +219,7 @@ class GridJob {
       if (!views_.without(leaves)) return;
       note(text("node ", leaves, " leaves"));
       site(leaves).gone = true;
+      meetings_.gone(leaves);
     }
     reach(GridReached::changed);
     add_lines();
@@ -221,9 +232,26 @@ class GridJob {
         site(node).view = view;
         if (view < view_) reach(GridReached::entered_later);
         site(node).node->enter(places, false, now());
+        hear_of_lines(node, places);
         look(node);
       });
     }
+  }
+  /// Where lines are worlds of their own a node goes there beside training.
+  void hear_of_lines(int node, const std::vector<GridNode::Place>& places) {
+    for (int dimension = 0; dimension < drawn_.layout.dimensions(); ++dimension) {
+      const auto place = std::ranges::find(places, dimension, &GridNode::Place::dimension);
+      LineMeetings::Nodes line;
+      if (place != places.end()) line.assign(place->members.begin(), place->members.end());
+      meetings_.hear(node, dimension, std::move(line));
+    }
+  }
+  void meet_later(int node, std::function<void()> run) {
+    const auto most = static_cast<std::uint64_t>(longest_word().count()) * 20;
+    const TimePoint when = now() + Duration(static_cast<std::int64_t>(meetings_random_.log_uniform(1, most)));
+    searched_.cluster.at(when, node, [this, node, run = std::move(run)] {
+      if (!done_ && !site(node).gone) run();
+    });
   }
 
   // Faults.
@@ -312,8 +340,10 @@ class GridJob {
     if (!calm_ && (std::ranges::max(furthest()) >= drawn_.rounds || searched_.cluster.events() > kMostEvents))
       end_faults();
     if (!calm_) return;
-    done_ = all_are_there();
-    if (!done_ && now() > deadline_) finding_.violated("a line stands still (L8): " + who_lacks());
+    done_ = all_are_there() && meetings_.who_lacks().empty();
+    if (!done_ && now() > deadline_) {
+      finding_.violated(text("a line stands still (L8): ", who_lacks(), "; ", meetings_.who_lacks()));
+    }
   }
   /// L8: from here on each line that has the nodes it needs must go on.
   void end_faults() {
@@ -395,6 +425,9 @@ class GridJob {
     reach(GridReached::paper, paper ? finding_.rounds : 0);
     reach(GridReached::dropped, counts_.dropped);
     reach(GridReached::held_back, counts_.held_back);
+    reach(GridReached::met, meetings_.counts().met);
+    reach(GridReached::stayed, meetings_.counts().stayed);
+    reach(GridReached::broken, meetings_.counts().broken);
     reach(GridReached::dimensions, drawn_.layout.dimensions() > 2 ? finding_.rounds : 0);
   }
 
@@ -404,6 +437,8 @@ class GridJob {
   DrawnGrid drawn_;
   SearchedJob searched_;
   GridViews views_;
+  Random meetings_random_;
+  LineMeetings meetings_;
   std::size_t num_lines_ = 0;
   std::uint64_t view_ = 0;
   int come_ = 0;  // of the spares

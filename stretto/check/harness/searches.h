@@ -189,11 +189,15 @@ inline constexpr Situation kGridReaches[] = {{"rounds forced to an end"},
                                              {"complete rounds that nobody took"},
                                              {"changes of members"},
                                              {"nodes that entered a view when another one was there"},
-                                             {"contributions that waited for a message before them"}};
+                                             {"contributions that waited for a message before them"},
+                                             {"lines that their nodes met in"},
+                                             {"lines that stayed in a change"},
+                                             {"lines that a node had left"}};
 
 /// Runs the job of `seed`: the agents and rounds of the lines of a grid of 2 to 10 nodes, seldom 16, whose models are
 /// residues; slow nodes and links, nodes that stand still, are suspected or lost (check/grid/grid_node.h). GridOracle
-/// judges what they do, and each line must go on when faults end. A round of it is one of a line.
+/// judges what they do, and each line must go on when faults end; where members change LineMeetings says whether nodes
+/// are where they should be. A round of it is one of a line.
 void run_grid_job(std::uint64_t seed, const JobLimits& limits, JobFinding& finding);
 
 }  // namespace stretto

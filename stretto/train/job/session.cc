@@ -52,7 +52,7 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
   account_ = std::make_unique<MemberAccount>(changes(), listener, options_.recipe->across_worlds);
   own_lines_ = options_.recipe->own_lines && changes().some_may_meet();
   if (own_lines_) changes().enters_late();
-  alone_ = std::make_unique<WorldOfOne>();
+  alone_ = std::make_unique<WorldOfOne>(changes().clock());
   recipe_ = make_recipe(alone_->world());
 }
 

@@ -70,6 +70,7 @@ class StoppedChanges final : public Changes {
   StoppedChanges(Changes& changes, std::optional<StopPoint> point, useconds_t after)
       : changes_(changes), point_(point), after_(after) {}
 
+  const Clock& clock() const override { return changes_.clock(); }
   const View& view() const override { return changes_.view(); }
   MemberNumber number() const override { return changes_.number(); }
   int place() const override { return changes_.place(); }

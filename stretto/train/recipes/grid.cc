@@ -66,7 +66,7 @@ class Grid final : public Recipe {
         average_(context_),
         model_(context.replica, choices.momentum) {
     if (context.options.own_lines) {
-      grid_ = std::make_shared<GridAllreduce>(model_.buckets(), choices.grid);
+      grid_ = std::make_shared<GridAllreduce>(context.engine.clock(), model_.buckets(), choices.grid);
     } else if (context.engine.size() > 1) {
       grid_ = std::make_shared<GridAllreduce>(context.engine, model_.buckets(), choices.grid);
     }

@@ -6,7 +6,9 @@
 
 #include "stretto/membership/changes.h"
 #include "stretto/membership/rank_end.h"
+#include "stretto/membership/views/companions.h"
 #include "stretto/membership/views/member.h"
+#include "stretto/membership/views/members_in_words.h"
 
 namespace stretto {
 namespace {
@@ -53,6 +55,7 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   int local_rank() override { return place(); }
   Changes* changes() override { return this; }
 
+  const Clock& clock() const override { return place_.clock(); }
   const View& view() const override { return member_.view(); }
   MemberNumber number() const override { return member_.number(); }
   int place() const override { return place_.rank(); }
@@ -68,6 +71,10 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   void waits(bool) override {}  // nobody is excluded
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
   std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override;
+  void enters_late() override { enters_late_ = true; }
+  bool some_may_meet() const override { return true; }
+  std::shared_ptr<const View> newest_view(std::uint64_t, Duration) override { return member_.newest(); }
+  std::unique_ptr<Following> follow(WorldBeside beside) override;
 
   void hear(const MasterWords& words);
   void send_away() {
@@ -78,12 +85,22 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   std::string reported() && { return std::move(report_); }
 
  private:
+  friend class Follower;
   /// What the process has of one world.
   struct Part {
     std::unique_ptr<Transport> transport;
     World world;
     Part(std::unique_ptr<Transport> end, VirtualRank& place)
         : transport(std::move(end)), world(*transport, place.clock(), &place) {}
+  };
+  struct PartBeside : Part {
+    VirtualRank& place;
+    PartBeside(std::unique_ptr<Transport> end, VirtualRank& at) : Part(std::move(end), at), place(at) {
+      place.drive_beside(world.engine());
+    }
+    ~PartBeside() { place.stop_driving(world.engine()); }
+    PartBeside(const PartBeside&) = delete;
+    PartBeside& operator=(const PartBeside&) = delete;
   };
 
   void freeze(std::uint64_t epoch);
@@ -98,17 +115,92 @@ class SimulatedMembers::Process final : public RankContext, public Changes {
   std::function<Holding()> holding_;
   std::deque<std::optional<std::uint64_t>> batches_;  // answers that nobody has taken
   std::string refused_;
-  bool changing_ = false, told_to_leave_ = false;
+  bool changing_ = false, told_to_leave_ = false, enters_late_ = false;
   std::uint64_t taken_ = 0, handed_over_ = 0;  // batches of the pool
   std::string report_;
   std::vector<std::unique_ptr<Part>> old_;  // of the worlds before, since this one has not begun
   std::unique_ptr<Part> part_;
+  std::vector<Follower*> followers_;
 };
+
+/// Has a process be in a world beside that of all. By events alone.
+class SimulatedMembers::Follower final : public Following {
+ public:
+  Follower(Process& process, WorldBeside beside) : process_(process), beside_(std::move(beside)) {
+    process_.followers_.push_back(this);
+    look();
+  }
+  ~Follower() override {
+    await_no_more(companions_.awaited());
+    if (company_ != nullptr) company_->erase(number());
+    std::erase(process_.followers_, this);
+  }
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  MemberNumber number() const { return process_.number(); }
+  const std::vector<MemberNumber>& awaited() const { return companions_.awaited(); }
+
+  void look() override {
+    const std::vector<MemberNumber> before = companions_.awaited();
+    if (companions_.want(beside_.members(*process_.member_.newest()), broken_ || beside_.is_broken())) leave();
+    if (companions_.awaited() == before) return;
+    await_no_more(before);
+    if (!companions_.awaited().empty()) process_.job_.await(name_of(companions_.awaited()), *this);
+  }
+  void enter(std::unique_ptr<Transport> end, std::shared_ptr<Company> company) {
+    View some;
+    for (const MemberNumber member : companions_.awaited()) some.members.push_back({.number = member});
+    const auto part = std::make_shared<Process::PartBeside>(std::move(end), process_.place_);
+    part->world.engine().name_ranks(some.names());
+    beside_.enter({part, &part->world});
+    companions_.met();
+    company_ = std::move(company);
+    broken_ = false;
+  }
+
+ private:
+  std::string name_of(const std::vector<MemberNumber>& members) const {
+    return text(beside_.name, " of ", members_in_words(members));
+  }
+  void await_no_more(const std::vector<MemberNumber>& members) {
+    if (!members.empty()) process_.job_.await_no_more(name_of(members), *this);
+  }
+  /// The others hear of it, and may have to meet this member anew.
+  void leave() {
+    const auto company = std::exchange(company_, nullptr);
+    company->erase(number());
+    beside_.enter(nullptr);
+    process_.job_.cluster_.after(process_.job_.word_takes(), process_.place(), [company] {
+      const Company others = *company;
+      for (const auto& [number, other] : others) {
+        other->broken_ = true;
+        other->look();
+      }
+    });
+  }
+
+  Process& process_;
+  const WorldBeside beside_;
+  Companions companions_;
+  std::shared_ptr<Company> company_;  // of the world where it is
+  bool broken_ = false;               // that
+};
+
+std::unique_ptr<Following> SimulatedMembers::Process::follow(WorldBeside beside) {
+  return std::make_unique<Follower>(*this, std::move(beside));
+}
 
 void SimulatedMembers::Process::hear(const MasterWords& words) {
   switch (words.kind) {
     case MasterWords::Kind::freeze: freeze(words.epoch); break;
-    case MasterWords::Kind::tell: member_.tell(words.content); break;
+    case MasterWords::Kind::tell:
+      member_.tell(words.content);
+      if (const auto next = member_.next(); enters_late_ && next && !next->is_awaited()) {
+        job_.hear(*this, {.kind = ProcessWords::Kind::begun, .epoch = next->epoch});
+      }
+      for (Follower* follower : followers_) follower->look();
+      break;
     case MasterWords::Kind::batch:
       batches_.push_back(words.batch);
       if (words.batch) ++taken_;
@@ -296,6 +388,40 @@ void SimulatedMembers::come(Gathering& gathering, const View& view, MemberNumber
     cluster_.at(*gathering.complete, place, [this, place] { cluster_.wake_by(place, cluster_.now()); });
   }
   while (gatherings_.size() > kGatheringsKept) gatherings_.erase(gatherings_.begin());
+}
+
+void SimulatedMembers::await(const std::string& name, Follower& follower) {
+  Company& company = awaiting_[name];
+  company.emplace(follower.number(), &follower);
+  if (company.size() < follower.awaited().size()) return;
+  // The last one has come: it says so to the first, which says so to all.
+  cluster_.after(2 * word_takes(), place_of(follower.number()), [this, name] { meet(name); });
+}
+
+void SimulatedMembers::await_no_more(const std::string& name, const Follower& follower) {
+  const auto found = awaiting_.find(name);
+  if (found == awaiting_.end()) return;
+  found->second.erase(follower.number());
+  if (found->second.empty()) awaiting_.erase(found);
+}
+
+void SimulatedMembers::meet(const std::string& name) {
+  const auto found = awaiting_.find(name);
+  if (found == awaiting_.end()) return;
+  const std::vector<MemberNumber> members = found->second.begin()->second->awaited();
+  if (found->second.size() < members.size()) return;
+  const auto company = std::make_shared<Company>(std::move(found->second));
+  awaiting_.erase(found);
+  std::vector<int> nodes;
+  for (const MemberNumber member : members) nodes.push_back(place_of(member));
+  const auto world = cluster_.make_world(std::move(nodes));
+  std::vector<std::unique_ptr<Transport>> ends;
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    ends.push_back(cluster_.enter(world, static_cast<int>(rank)));
+  }
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    company->at(members[rank])->enter(std::move(ends[rank]), company);
+  }
 }
 
 void SimulatedMembers::draw_end(MemberNumber number) {

@@ -58,6 +58,7 @@ class SimulatedMembers {
 
  private:
   class Process;
+  class Follower;
   /// The next process of a place. Nothing: it is lost, or has left.
   std::optional<std::string> run_process(VirtualRank& place, const Main& main);
   /// The members of a view that come to its world.
@@ -67,6 +68,9 @@ class SimulatedMembers {
     std::optional<TimePoint> complete;  // then all know that all have come
   };
 
+  /// The members of a world beside that of all, or that wait to be in one.
+  using Company = std::map<MemberNumber, Follower*>;
+
   /// Of a word between the master and a process.
   Duration word_takes() const;
   bool is_over() const { return master_.known()->end != JobEnd::none; }
@@ -75,6 +79,11 @@ class SimulatedMembers {
   void hear(const Process& process, ProcessWords words);
   Gathering& gathering(const View& view);
   void come(Gathering& gathering, const View& view, MemberNumber number);
+  /// Waits for all others that come by the same name.
+  void await(const std::string& name, Follower& follower);
+  void await_no_more(const std::string& name, const Follower& follower);
+  /// If all of them have come, and are still there, they are in a world of their own from now on.
+  void meet(const std::string& name);
   /// Sees to the end of a process that has just come.
   void draw_end(MemberNumber number);
   void lose(MemberNumber number);
@@ -86,6 +95,7 @@ class SimulatedMembers {
   MasterSide master_;
   std::map<MemberNumber, Process*> processes_;     // that are there
   std::map<std::uint64_t, Gathering> gatherings_;  // by epoch, the last ones
+  std::map<std::string, Company> awaiting_;        // members that wait for others, by the name of their world
   std::vector<int> places_;                        // by number, of all so far
 };
 

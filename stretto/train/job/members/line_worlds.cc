@@ -6,17 +6,8 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/rounds/lines/line_rounds.h"
-#include "stretto/membership/views/members_in_words.h"
 
 namespace stretto {
-namespace {
-
-constexpr Duration kLooksEvery = std::chrono::milliseconds(50);  // at its line, and whether it is to end
-
-/// Thrown by a wait for the nodes of a line that the newest view does not have.
-struct LineIsOver {};
-
-}  // namespace
 
 std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber member, int dimension,
                                   const GridOptions& grid, std::uint64_t elements) {
@@ -42,13 +33,17 @@ std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber mem
 LineWorlds::LineWorlds(Changes& changes, std::shared_ptr<GridAllreduce> grid)
     : changes_(changes), grid_(std::move(grid)) {
   for (int dimension = 0; dimension < grid_->dimensions(); ++dimension) {
-    threads_.emplace_back([this, dimension] { follow(dimension); });
+    following_.push_back(
+        changes_.follow({.name = text("dimension ", dimension),
+                         .members = [this, dimension](const View& newest) { return line(newest, dimension); },
+                         .is_broken = [this, dimension] { return grid_->is_broken(dimension); },
+                         .enter = [this, dimension](const auto& world) { enter(dimension, world); }}));
   }
 }
 
-LineWorlds::~LineWorlds() {
-  stops_.store(true, std::memory_order_release);
-  for (std::thread& thread : threads_) thread.join();
+void LineWorlds::begun(std::uint64_t epoch) {
+  begun_.store(epoch, std::memory_order_release);
+  for (const auto& following : following_) following->look();
 }
 
 std::vector<MemberNumber> LineWorlds::line(const View& view, int dimension) const {
@@ -56,38 +51,12 @@ std::vector<MemberNumber> LineWorlds::line(const View& view, int dimension) cons
   return line_in(view, begun, changes_.number(), dimension, grid_->grid(), grid_->elements());
 }
 
-void LineWorlds::follow(int dimension) {
-  std::vector<MemberNumber> here;
-  std::shared_ptr<const View> view = changes_.newest_view(0, kLooksEvery);
-  while (!stops_.load(std::memory_order_acquire)) {
-    std::vector<MemberNumber> next = line(*view, dimension);
-    if (next == here && !grid_->is_broken(dimension)) {
-      view = changes_.newest_view(view->epoch, kLooksEvery);
-      continue;
-    }
-    if (!here.empty()) grid_->enter(dimension, nullptr);
-    here.clear();
-    if (next.empty()) continue;
-    const auto look = [&] {
-      view = changes_.newest_view(view->epoch, Duration(0));
-      if (stops_.load(std::memory_order_acquire) || line(*view, dimension) != next) throw LineIsOver();
-    };
-    try {
-      const auto world = changes_.meet(text("dimension ", dimension, " of ", members_in_words(next)), next, look);
-      if (world == nullptr) {
-        view = changes_.newest_view(view->epoch, kLooksEvery);
-        continue;
-      }
-      const auto rounds = grid_->make_line(world->engine(), dimension);
-      world->keep(rounds);
-      (void)world->driver();
-      grid_->enter(dimension, {world, rounds.get()});
-      here = std::move(next);
-    } catch (const LineIsOver&) {
-    } catch (const Failure&) {  // memory, or what else a world takes of the host: later
-      view = changes_.newest_view(view->epoch, kLooksEvery);
-    }
-  }
+void LineWorlds::enter(int dimension, const std::shared_ptr<World>& world) {
+  if (world == nullptr) return grid_->enter(dimension, nullptr);
+  const auto rounds = grid_->make_line(world->engine(), dimension);
+  world->keep(rounds);
+  (void)world->driver();
+  grid_->enter(dimension, {world, rounds.get()});
 }
 
 }  // namespace stretto

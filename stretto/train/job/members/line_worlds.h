@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "stretto/collective/grid_allreduce.h"
@@ -17,30 +16,28 @@ namespace stretto {
 std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber member, int dimension,
                                   const GridOptions& grid, std::uint64_t elements);
 
-/// Has this rank's node of a grid be in the lines of the newest view, each of which is a world of its own, by a thread
-/// for each dimension. The application computes meanwhile, and the other lines go on. A line whose nodes stay the same
-/// stays as it is, in the middle of its rounds. Another one begins when all of its nodes have come, and a line that has
-/// lost a node is met anew, where the view has it still.
+/// Has this rank's node of a grid be in the lines of the newest view, each of which is a world of its own. The
+/// application computes meanwhile, and the other lines go on. A line whose nodes stay the same stays as it is, in the
+/// middle of its rounds. Another one begins when all of its nodes have come, and a line that has lost a node is met
+/// anew, where the view has it still.
 class LineWorlds {
  public:
   /// `changes` outlives it. Requires: Changes::some_may_meet().
   LineWorlds(Changes& changes, std::shared_ptr<GridAllreduce> grid);
-  ~LineWorlds();  ///< the node stays in the lines where it is
-  LineWorlds(const LineWorlds&) = delete;
+  LineWorlds(const LineWorlds&) = delete;  // the node stays in the lines where it is when this ends
   LineWorlds& operator=(const LineWorlds&) = delete;
 
   /// The rank has begun in the world of the view of this epoch: all of its members have a model from now on.
-  void begun(std::uint64_t epoch) { begun_.store(epoch, std::memory_order_release); }
+  void begun(std::uint64_t epoch);
 
  private:
   std::vector<MemberNumber> line(const View& view, int dimension) const;
-  void follow(int dimension);
+  void enter(int dimension, const std::shared_ptr<World>& world);
 
   Changes& changes_;
   const std::shared_ptr<GridAllreduce> grid_;
-  std::atomic<std::uint64_t> begun_{0};  // epoch
-  std::atomic<bool> stops_{false};
-  std::vector<std::thread> threads_;  // by dimension
+  std::atomic<std::uint64_t> begun_{0};                // epoch
+  std::vector<std::unique_ptr<Following>> following_;  // by dimension
 };
 
 }  // namespace stretto

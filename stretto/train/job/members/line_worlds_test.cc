@@ -13,6 +13,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/base/random.h"
+#include "stretto/membership/following_thread.h"
 #include "stretto/membership/joined_rank.h"
 
 namespace stretto {
@@ -118,8 +119,13 @@ class Meets final : public Changes {
   std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override {
     return views_.newest(known, within);
   }
+  std::unique_ptr<Following> follow(WorldBeside beside) override {
+    return std::make_unique<FollowingThread>(
+        *this, std::move(beside),
+        [this](const auto& name, const auto& members, const auto& look) { return meet(name, members, look); });
+  }
   std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
-                              const std::function<void()>& look) override {
+                              const std::function<void()>& look) const {
     const auto me = std::ranges::find(members, number_);
     auto part = join_on_one_host({.rank = static_cast<int>(me - members.begin()),
                                   .ranks = static_cast<int>(members.size()),
@@ -130,6 +136,7 @@ class Meets final : public Changes {
     return {met, &met->context().world()};
   }
 
+  const Clock& clock() const override { return clock_; }
   const View& view() const override { return none_; }
   int place() const override { return 0; }
   int most() const override { return 1; }
@@ -149,6 +156,7 @@ class Meets final : public Changes {
   Views& views_;
   const MemberNumber number_;
   const View none_;
+  const SteadyClock clock_;
 };
 
 /// A node that makes steps of its own, and takes what its lines bring, until it is destroyed.
@@ -156,7 +164,8 @@ class TestNode {
  public:
   TestNode(Views& views, MemberNumber number)
       : changes_(views, number),
-        grid_(std::make_shared<GridAllreduce>(std::vector<BucketSpec>{{DataType::int64, 40}}, GridAllreduceOptions{})),
+        grid_(std::make_shared<GridAllreduce>(changes_.clock(), std::vector<BucketSpec>{{DataType::int64, 40}},
+                                              GridAllreduceOptions{})),
         worlds_(std::make_unique<LineWorlds>(changes_, grid_)),
         application_([this] { train(); }) {}
   ~TestNode() {

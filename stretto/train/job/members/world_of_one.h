@@ -11,7 +11,8 @@ namespace stretto {
 /// A world that this process alone is in, for what a rank has before it begins in a world of others.
 class WorldOfOne {
  public:
-  WorldOfOne() = default;
+  /// `clock` outlives it, and what was made over it.
+  explicit WorldOfOne(const Clock& clock) : world_(transport_, clock) {}
   WorldOfOne(const WorldOfOne&) = delete;
   WorldOfOne& operator=(const WorldOfOne&) = delete;
 
@@ -20,8 +21,7 @@ class WorldOfOne {
  private:
   JobMemory memory_ = JobMemory::create(1, 0).or_throw();
   ShmTransport transport_{memory_, 0};
-  SteadyClock clock_;
-  World world_{transport_, clock_};
+  World world_;
 };
 
 }  // namespace stretto

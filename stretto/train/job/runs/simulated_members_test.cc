@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "stretto/base/error.h"
+#include "stretto/train/job/members/line_worlds.h"
 #include "stretto/train/job/run.h"
 #include "stretto/train/job/summary_json.h"
 #include "stretto/train/testing/test_task.h"
@@ -53,6 +55,8 @@ class SimulatedMembersRun : public testing::Test {
     return "nothing";
   }
 
+  static void expect_repeats(const std::string& algorithm);
+
   static constexpr std::uint64_t kBatches = 400;  // 25 epochs of 64 samples, 4 a batch
 };
 
@@ -81,6 +85,65 @@ TEST_F(SimulatedMembersRun, ComeLeaveAndAreLostWithoutLosingABatch) {
   }
 }
 
+// A rank that is lost stops nobody: the others meet at the end alone. Who stays in a line stays in its world.
+TEST_F(SimulatedMembersRun, LeaveTheLinesOfALostRankBesideTraining) {
+  for (const int ranks : {4, 5, 9, 12}) {
+    TrainOptions grid = options("easgd-grid", "loss=1@8ms,loss=3@15ms,detect=2ms,back=never");
+    grid.ranks = ranks;
+    const RunSummary summary = run(grid);
+    EXPECT_EQ(summary.deposits.applied, kBatches) << ranks;
+    EXPECT_TRUE(summary.replicas_identical) << ranks;
+    ASSERT_EQ(summary.members->worlds.size(), 2u) << "both changes are one, at the end, of " << ranks;
+    EXPECT_GT(summary.members->worlds[1].seconds, 0.9 * summary.members->worlds[0].seconds + 0.02) << ranks;
+    const auto view_of = [](const std::vector<std::uint64_t>& members) {
+      View view;
+      for (const MemberNumber member : members) view.members.push_back({.number = member});
+      return view;
+    };
+    std::vector<View> views{view_of(summary.members->worlds[0].members)};
+    for (const MemberNumber lost : {1u, 3u}) {
+      std::vector<PlacedMember> stay = views.back().members;
+      std::erase_if(stay, [&](const PlacedMember& member) { return member.number == lost; });
+      View next;
+      next.members = views.back().closed_up(stay);
+      views.push_back(next);
+    }
+    ASSERT_EQ(views.back().members, view_of(summary.members->worlds[1].members).members) << ranks;
+    std::vector<std::uint64_t> by_number = summary.members->worlds[1].members;
+    std::ranges::sort(by_number);
+    for (int dimension = 0; dimension < 2; ++dimension) {
+      for (std::size_t at = 0; at < by_number.size(); ++at) {
+        const MemberNumber member = by_number[at];
+        std::vector<MemberNumber> before;
+        std::uint64_t entered = 0;
+        for (const View& view : views) {
+          const auto line = line_in(view, true, member, dimension, {}, 1000);
+          if (line != before && !line.empty()) ++entered;
+          before = line;
+        }
+        const GridCounts& counts = summary.lines.at(static_cast<std::size_t>(dimension)).at(at);
+        EXPECT_EQ(counts.entered, entered) << "member " << member << " of " << ranks << ", dimension " << dimension;
+        if (!before.empty()) {
+          EXPECT_GT(counts.applied, 10u);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SimulatedMembersRun, MakeLinesOfThoseThatComeAndGo) {
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    TrainOptions grid = options("easgd-grid", "life=400ms,notice=0.5,back=20ms,detect=3ms");
+    grid.ranks = 4 + static_cast<int>(2 * seed);
+    grid.seed = seed;
+    const RunSummary summary = run(grid);
+    expect_whole(summary, text("seed ", seed));
+    for (const auto& dimension : summary.lines) {
+      EXPECT_TRUE(std::ranges::any_of(dimension, [](const GridCounts& counts) { return counts.entered > 1; })) << seed;
+    }
+  }
+}
+
 // The one that reports has come late, and tells of the whole run.
 TEST_F(SimulatedMembersRun, ReportAllFromAMemberThatCameLate) {
   const RunSummary summary =
@@ -93,7 +156,11 @@ TEST_F(SimulatedMembersRun, ReportAllFromAMemberThatCameLate) {
 }
 
 TEST_F(SimulatedMembersRun, RepeatToTheBit) {
-  TrainOptions one = options("eager-quorum", "life=100ms,notice=0.3,back=10ms");
+  for (const char* algorithm : {"eager-quorum", "easgd-grid"}) expect_repeats(algorithm);
+}
+
+void SimulatedMembersRun::expect_repeats(const std::string& algorithm) {
+  TrainOptions one = options(algorithm, "life=100ms,notice=0.3,back=10ms");
   one.compute_threads = 1;
   TrainOptions other = one;
   other.compute_threads = 3;
