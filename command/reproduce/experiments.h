@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command/reproduce/reproductions.h"
+#include "stretto/train/simulated/churn.h"
 
 namespace stretto::command {
 
@@ -140,6 +141,20 @@ std::vector<Experiment> grid_scaling_experiments(const ReproduceCommand& command
 Judgement judge_grid_scaling(const Experiment& finished);
 /// Holds where a grid loses at most 5 % to waiting while it trains, and makes twice the batches of synchronous SGD.
 Judgement judge_many_nodes(const Experiment& finished);
+
+/// `stretto reproduce grid-churn`: an elastic grid, whose lines change, beside `eager-quorum`, whose members all change
+/// worlds, with 16, 64, 256 and `ranks` members, 256 at most, that live two hours and are lost, in virtual time and
+/// without gradients.
+std::vector<Experiment> grid_churn_experiments(const ReproduceCommand& command);
+
+/// The time in seconds, of all members together, that they are there up to `seconds`: by what the churn draws.
+double members_time(const Churn& churn, std::uint64_t seed, int places, double seconds);
+
+/// Batches in results a second. Holds where the grid has no more of them below 64 members, and has more from 256 on,
+/// and where a change of all worlds takes at most a step of each member.
+Judgement judge_grid_churn(const Experiment& finished);
+/// From how many members on the grid has more.
+Judgement judge_where_grid_pays(std::span<const Experiment> finished);
 
 /// `stretto reproduce alexnet-grid`: a small convolutional network on `digits` with real gradients in virtual time, on
 /// one node, on a quarter of the nodes, and on all, as many batches in all (Peng, UCB/EECS-2018-77, section 4.4).

@@ -236,6 +236,17 @@ const std::vector<Reproduction>& table() {
        "digits",
        {.ranks = 64, .steps = 1000, .pace = 662ms},
        grid_scaling_experiments},
+      {"grid-churn",
+       "From how many members on lines that change are cheaper than worlds that do.",
+       "Members that are lost and replaced, in virtual time and without gradients: the batches in results of an "
+       "elastic "
+       "grid, whose lines change beside training, and of eager-quorum, where all members go to another world, with 16, "
+       "64 and 256 members, up to --ranks. Fewer members make more steps, so that as many are lost. Twenty "
+       "minutes on one core; with --ranks 16 --steps 300 half a minute.",
+       "digits",
+       {.ranks = 256, .repeats = 3, .steps = 1800, .pace = 1s},
+       grid_churn_experiments,
+       judge_where_grid_pays},
       {"alexnet-grid",
        "Accuracy of a convolutional network on an elastic grid: Peng, Figs 4.2 and 4.3.",
        "The accuracy that a small convolutional network comes to on 2 × 2 and 4 × 4 nodes, by the paper's rule and by "

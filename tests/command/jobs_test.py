@@ -71,6 +71,15 @@ class Churn(ProgramTest):
         self.assertEqual(len(reproduced["experiments"]), 2)
         self.assertTrue(all("restarts" in statement["statement"] for statement in reproduced["experiments"][0]["statements"]))
 
+    def test_the_lines_of_a_grid_change_beside_training(self):
+        result = stretto("reproduce", "grid-churn", "--ranks", "8", "--steps", "200", "--repeats", "1", "--json")
+        self.assert_succeeds(result)
+        experiment, = json.loads(result.stdout)["experiments"]
+        self.assertEqual([run["algorithm"] for run in experiment["runs"]], ["eager-quorum", "easgd-grid"])
+        for run in experiment["runs"]:
+            self.assertEqual(run["deposits"]["applied"], 8 * 1600)
+        self.assertTrue(all(counts["entered"] > 0 for line in experiment["runs"][1]["lines"] for counts in line))
+
 
 class Ends(ProgramTest):
     def start(self):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <iostream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -87,6 +88,7 @@ TEST(LineIn, FewLinesChangeWhereAMemberComesOrGoes) {
     lines = std::move(now);
   }
   RecordProperty("lines_changed_of_1000", static_cast<int>(1000 * changed / kChanges));
+  std::cout << static_cast<double>(changed) / kChanges << " of " << all / kChanges << " lines change by a change\n";
   EXPECT_LT(changed, 4 * kChanges) << "of " << all / kChanges << " lines";
 }
 
