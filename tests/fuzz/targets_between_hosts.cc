@@ -153,7 +153,8 @@ Target master_of_a_process() {
   MasterWords content;
   content.kind = MasterWords::Kind::tell;
   content.content = std::make_shared<const Registered>(Registered{
-      {.epoch = 2, .members = {{0, "h1", 4}, {3, "h2", kNoModel}}, .complete = 4, .next_number = 4}, JobEnd::none});
+      {.epoch = 2, .members = {{0, "h1", 4}, {3, "h2", kNoModel}}, .complete = 4, .next_number = 4, .rows = 1},
+      JobEnd::none});
   return words_of_a_peer<MasterWords>("word of a master",
                                       {MasterWords::of_freeze(2), content, MasterWords::of_batch(7, 3),
                                        MasterWords::of_batch({}, 3), MasterWords::of_refusal("model is m here")},

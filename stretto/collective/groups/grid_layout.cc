@@ -1,30 +1,13 @@
 #include "stretto/collective/groups/grid_layout.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdlib>
 
 #include "stretto/base/error.h"
+#include "stretto/base/grid_side.h"
 
 namespace stretto {
 namespace {
-
-/// How many places have the same last digit, side^(d − 1), or the first power above `nodes`.
-std::int64_t layer(int side, int dimensions, int nodes) {
-  std::int64_t out = 1;
-  for (int digit = 1; digit < dimensions && out <= nodes; ++digit) out *= side;
-  return out;
-}
-
-/// The d-th root of the nodes, rounded; less where the other digits alone had more values.
-int rounded_root(int nodes, int dimensions) {
-  const auto is_below = [&](double root) { return std::pow(root, dimensions) <= nodes; };
-  int root = 1;
-  while (is_below(root + 0.5)) ++root;
-  while (layer(root, dimensions, nodes) > nodes) --root;
-  return root;
-}
 
 int side_of(int nodes, const GridOptions& options, int before) {
   if (options.shape == GridShape::paper) {
@@ -34,11 +17,7 @@ int side_of(int nodes, const GridOptions& options, int before) {
   }
   if (options.rows > 0) return options.rows;
   if (options.dimensions == 1) return 1;
-  if (before > 0) {
-    const std::int64_t one = layer(before, options.dimensions, nodes);
-    if (one <= nodes && std::abs((nodes + one - 1) / one - before) <= 1) return before;
-  }
-  return rounded_root(nodes, options.dimensions);
+  return grid_side(nodes, options.dimensions, before);
 }
 
 void require(int nodes, const GridOptions& options) {
@@ -52,10 +31,10 @@ void require(int nodes, const GridOptions& options) {
     throw UsageError("the paper's grid has two dimensions, and as many rows as columns: expected no others");
   }
   if (options.rows != 0 && d == 1) throw UsageError("rows of a grid of one dimension: expected none, it is one line");
-  if (options.rows < 0 || (options.rows > 0 && layer(options.rows, d, nodes) > nodes)) {
+  if (options.rows < 0 || (options.rows > 0 && grid_layer(options.rows, d, nodes) > nodes)) {
     throw UsageError(text(options.rows, " rows of a grid of ", nodes, " nodes in ", d,
                           " dimensions leave a row without a node; expected from 1 to ",
-                          d == 2 ? nodes : rounded_root(nodes, d)));
+                          d == 2 ? nodes : grid_root(nodes, d)));
   }
 }
 

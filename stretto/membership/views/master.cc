@@ -430,6 +430,7 @@ void Master::decide() {
     return;
   }
   few_since_.reset();
+  next.rows = view().rows_among(next.members.size());
   // The model of its first member is the one that the job begins with.
   if (begins_anew) next.members.front().held = most_held = 0;
   next.complete = static_cast<std::uint64_t>(most_held);

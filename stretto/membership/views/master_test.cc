@@ -95,6 +95,20 @@ TEST_F(MasterOverMemory, BeginsWithTheModelOfTheFirst) {
   EXPECT_EQ(view().terms.at("model"), "a");
 }
 
+TEST_F(MasterOverMemory, KeepsTheRowsOfAGridWhileTheyFit) {
+  begin_with_three({.least = 1, .most = 7, .gather = 1s});
+  EXPECT_EQ(view().rows, 2);
+  for (const MemberNumber number : {3, 4, 5, 6}) hello(number);
+  report(0, 1), report(1, 1), report(2, 1);
+  ASSERT_EQ(view().members.size(), 7u);
+  EXPECT_EQ(view().rows, 3);
+  master_->lost(6);
+  follow();
+  for (const MemberNumber number : {0, 1, 2, 3, 4, 5}) report(number, 1);
+  ASSERT_EQ(view().members.size(), 6u);
+  EXPECT_EQ(view().rows, 3) << "and not 2";
+}
+
 TEST_F(MasterOverMemory, OneThatComesLaterThanTheNextNumberComesIn) {
   begin_with_three({.least = 1, .most = 8, .gather = 1s});
   begun({0, 1, 2});

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "stretto/base/defect.h"
+#include "stretto/base/grid_side.h"
 
 namespace stretto {
 namespace {
@@ -54,6 +56,7 @@ void expect_one_view(const View& view) {
     expect(member.held >= kNoModel && std::cmp_less_equal(member.held, view.complete),
            "members: one holds more rounds than are complete");
   }
+  expect(std::cmp_less_equal(view.rows, view.members.size()), "rows: expected no more than there are members");
   expect(ascends(view.departed), "departed: expected ascending numbers");
   for (const MemberNumber number : view.departed) {
     expect(number < view.next_number && !numbers.contains(number), "departed: the number of a member, or of nobody");
@@ -77,6 +80,10 @@ Registered registered_in(const ViewJson& object) {
   view.next_number = count_in(object.at("next_number"), "next_number: expected a number");
   view.unused = counts_in(object.at("unused"), "unused: expected numbers");
   if (object.contains("leaving")) view.leaving = counts_in(object.at("leaving"), "leaving: expected numbers");
+  if (object.contains("rows")) {
+    constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
+    view.rows = static_cast<int>(std::min(count_in(object.at("rows"), "rows: expected a number"), kMost));
+  }
   view.position = counts_in(object.at("position"), "position: expected numbers");
   expect(object.at("terms").is_object(), "terms: expected an object");
   for (const auto& [name, value] : object.at("terms").items()) {
@@ -123,6 +130,10 @@ std::vector<PlacedMember> View::closed_up(std::vector<PlacedMember> stay) const 
   return out;
 }
 
+int View::rows_among(std::size_t members) const {
+  return grid_side(static_cast<int>(members), 2, rows);
+}
+
 bool View::has_departed(MemberNumber number) const {
   return std::ranges::binary_search(departed, number);
 }
@@ -149,11 +160,11 @@ std::string Registered::encoded() const {
   for (const PlacedMember& member : view.members) {
     members.push_back(ViewJson::array({member.number, member.host, member.held}));
   }
-  const ViewJson object = {{"epoch", view.epoch},       {"members", std::move(members)},
-                           {"complete", view.complete}, {"departed", view.departed},
-                           {"position", view.position}, {"next_number", view.next_number},
-                           {"unused", view.unused},     {"leaving", view.leaving},
-                           {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
+  const ViewJson object = {
+      {"epoch", view.epoch},       {"members", std::move(members)},    {"complete", view.complete},
+      {"departed", view.departed}, {"position", view.position},        {"next_number", view.next_number},
+      {"unused", view.unused},     {"leaving", view.leaving},          {"rows", view.rows},
+      {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
   return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
 }
 

@@ -36,6 +36,7 @@ struct View {
   MemberNumber next_number = 0;              ///< a process with a number below it comes in never again, but
   std::vector<MemberNumber> unused = {};     ///< by these, which nobody has come in by; ascending, the latest of them
   std::vector<MemberNumber> leaving = {};    ///< members that wish to leave, and stay for now
+  int rows = 0;                              ///< of the grid that its members make in two dimensions; rows_among()
   std::vector<std::uint64_t> position = {};  ///< of the pool of batches, which membership does not interpret
   /// By name, what is the same for all members: version, model, optimizer, options, a secret's fingerprint.
   std::map<std::string, std::string> terms = {};
@@ -51,6 +52,9 @@ struct View {
   /// Some of its members, in the order of their places, as they are placed in the next view: each keeps its place, and
   /// the last ones take the places of those that are gone, so that the lines of a grid change as little as they can.
   std::vector<PlacedMember> closed_up(std::vector<PlacedMember> stay) const;
+  /// The rows of that grid in the next view, of so many members: as many as here, where there are about as many
+  /// columns.
+  int rows_among(std::size_t members) const;
   /// Whether the member has been let go.
   bool has_departed(MemberNumber number) const;
   /// Whether a process of this number may become a member: no process has been one by it.

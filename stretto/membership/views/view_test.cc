@@ -15,6 +15,8 @@ Registered an_eighth_view() {
                   .departed = {1, 5},
                   .next_number = 12,
                   .unused = {2, 10},
+                  .leaving = {7},
+                  .rows = 2,
                   .position = {130, 2, 127, 128},
                   .terms = {{"version", "0.4"}, {"optimizer", "sgd"}}};
   return content;
@@ -83,6 +85,8 @@ TEST(View, RefusesWhatContradictsItself) {
   refused([](Registered& c) { c.view.unused = {5}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.view.unused = {7}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.view.unused = {12}; }, "unused: a number that has been used");
+  refused([](Registered& c) { c.view.rows = 4; }, "rows");
+  refused([](Registered& c) { c.view.rows = -1; }, "rows");
   refused([](Registered& c) { c.end = static_cast<JobEnd>(3); }, "end");
 }
 

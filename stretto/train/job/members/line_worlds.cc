@@ -24,7 +24,8 @@ std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber mem
   }
   if (dimension >= fitting.dimensions) return {};
   std::vector<MemberNumber> line;
-  for (const int at : GridLayout(static_cast<int>(nodes.size()), fitting).line_of(static_cast<int>(place), dimension)) {
+  const GridLayout layout(static_cast<int>(nodes.size()), fitting, fitting.dimensions == 2 ? view.rows : 0);
+  for (const int at : layout.line_of(static_cast<int>(place), dimension)) {
     line.push_back(nodes[static_cast<std::size_t>(at)]);
   }
   return line.size() < 2 || line.size() > elements ? std::vector<MemberNumber>() : line;
