@@ -26,15 +26,20 @@ constexpr Duration kFirstLook = std::chrono::milliseconds(100);
 constexpr int kBeats = 10;       // within the limit
 constexpr int kBeatsMissed = 3;  // before another master is looked for
 
+/// Where MasterLineOptions::find says that the master listens; nothing: there is none, or nobody says so.
+std::optional<tcp::endpoint> found_by(const MasterLineOptions& options) {
+  const auto found = options.find ? options.find() : std::nullopt;
+  if (!found) return std::nullopt;
+  return tcp::endpoint(asio::ip::make_address(found->first), found->second);
+}
+
 /// Where a master may listen. Throws Failure for a name that nobody knows, and where there is no master.
 std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const MasterLineOptions& options) {
   std::vector<tcp::endpoint> at;
   if (options.find) {
-    const auto found = options.find();
-    if (!found)
-      throw Failure({Errc::unavailable, "no launcher has the master of the job now, or etcd does not answer"});
-    at.emplace_back(asio::ip::make_address(found->first), found->second);
-    return at;
+    const auto found = found_by(options);
+    if (found) return {*found};
+    throw Failure({Errc::unavailable, "no launcher has the master of the job now, or etcd does not answer"});
   }
   if (options.host.empty()) {
     at.emplace_back(asio::ip::address_v4::loopback(), options.port);
@@ -153,16 +158,11 @@ asio::awaitable<void> MasterLine::keep_time() {
   }
 }
 
-tcp::endpoint MasterLine::look_up() const {
-  const auto found = options_.find ? options_.find() : std::nullopt;
-  return found ? tcp::endpoint(asio::ip::make_address(found->first), found->second) : at_;
-}
-
 /// Tries another connection: an old one, whose kernel waits ever longer between two attempts, hears late that its link
 /// is back. A host that refuses is there, and the master is not.
 asio::awaitable<void> MasterLine::reach_again() {
   const std::shared_ptr<tcp::socket> socket = reaching_;
-  const tcp::endpoint newest = look_up();
+  const tcp::endpoint newest = found_by(options_).value_or(at_);
   const bool is_another = newest != at_;
   if (!is_another && !silent_ && !line_is_over_) {
     reaching_.reset();

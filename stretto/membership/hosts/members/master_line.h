@@ -64,8 +64,6 @@ class MasterLine {
   asio::awaitable<void> keep_time();
   void try_again();
   asio::awaitable<void> reach_again();
-  /// The address of the newest master, as far as it is known. Nobody is heard meanwhile.
-  asio::ip::tcp::endpoint look_up() const;
   /// No master listens there, and none may come any more.
   bool is_gone_for_good();
   void end(const Error& why);
