@@ -172,6 +172,7 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::averaged_in_flight_stays, "averaged-in-flight-stays", "averaged"},
     {Defect::averaged_counts_untaken, "averaged-counts-untaken", "averaged"},
     {Defect::averaged_takes_when_stopped, "averaged-takes-when-stopped", "averaged"},
+    {Defect::averaged_left_come_back, "averaged-left-come-back", "averaged"},
     {Defect::averaged_from_one_behind, "averaged-from-one-behind", "averaged"},
     {Defect::grid_round_modulo, "grid-round-modulo", "grid"},
     {Defect::grid_not_forced, "grid-not-forced", "grid"},

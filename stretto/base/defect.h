@@ -188,6 +188,7 @@ enum class Defect {
   averaged_in_flight_stays,     ///< a world begins with what is left of the average that the one before was in
   averaged_counts_untaken,      ///< a rank says that batches count which are in an average that it has not taken
   averaged_takes_when_stopped,  ///< a rank takes an average after it has said that it does not hold it
+  averaged_left_come_back,      ///< others compute what one that leaves takes along in its model, too
   averaged_from_one_behind,     ///< a process that comes takes over the state of one that lacks the last average
   // Lines of a grid (docs/protocol.md, rules 20 to 28).
   grid_round_modulo,          ///< data belongs to the open round of its number modulo R

@@ -84,8 +84,9 @@ class GridAllreduce::Impl {
     for (const auto& line : lines()) line->applied(*newest_, steps);
     for (const auto& line : change_lines()) line->applied(*newest_, 0);
   }
-  bool at_rest() const {
-    return std::ranges::all_of(lines(), [](const auto& line) { return line->at_rest(); });
+  std::uint64_t version() const { return newest_ == nullptr ? 0 : newest_->version; }
+  bool has_given(std::uint64_t version) const {
+    return std::ranges::all_of(lines(), [version](const auto& line) { return line->has_given(version); });
   }
   bool stop(Driver& driver, TimePoint deadline) {
     for (const auto& line : lines()) line->stop();
@@ -272,8 +273,11 @@ GridCounts GridAllreduce::counts(int dimension) const {
 void GridAllreduce::count_on_from(const GridAllreduce& before) {
   impl_->count_on_from(*before.impl_);
 }
-bool GridAllreduce::at_rest() const {
-  return impl_->at_rest();
+std::uint64_t GridAllreduce::version() const {
+  return impl_->version();
+}
+bool GridAllreduce::has_given(std::uint64_t version) const {
+  return impl_->has_given(version);
 }
 bool GridAllreduce::stop(Driver& driver, TimePoint deadline) {
   return impl_->stop(driver, deadline);

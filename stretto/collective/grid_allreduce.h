@@ -79,8 +79,10 @@ class GridAllreduce final : public Collective {
   void enter(int dimension, std::shared_ptr<LineRounds> line);
   /// Whether the line that was entered last has lost a node, and goes on no more. Any thread.
   bool is_broken(int dimension) const;
-  /// Whether every line has contributed the newest model, and what came of that has been taken.
-  bool at_rest() const;
+  /// How many models publish() has been given.
+  std::uint64_t version() const;
+  /// Whether every line has contributed the model of that number or a later one, and what came of that has been taken.
+  bool has_given(std::uint64_t version) const;
   /// Ends the rounds under way as they are, on every rank, before it is destroyed. False: not until `deadline`.
   [[nodiscard]] bool stop(Driver& driver, TimePoint deadline);
 

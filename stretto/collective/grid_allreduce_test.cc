@@ -128,7 +128,7 @@ std::uint64_t expect_conserved(const GridCase& of, std::uint64_t seed) {
     for (const TimePoint end = driver.deadline(60s); at_rest < of.ranks && driver.clock().now() < end;) {
       take();
       grid.publish(nullptr);
-      if (!counted && grid.at_rest()) counted = true, ++at_rest;
+      if (!counted && grid.has_given(grid.version())) counted = true, ++at_rest;
       driver.wait([] { return false; }, driver.deadline(100us));
     }
     EXPECT_FALSE(grid.failure());

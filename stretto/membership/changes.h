@@ -89,6 +89,12 @@ class Changes {
   /// From now on this rank enters a world late where no other member waits for it there (View::is_awaited()), and goes
   /// on meanwhile without them, but by follow(). The master hears at once that it has begun.
   virtual void enters_late() {}
+  /// As enter(), where a member waits for this rank in the next world. False: it has not been entered, since nobody
+  /// does any more, and this rank goes on without it.
+  [[nodiscard]] virtual bool enter_if_awaited() {
+    enter();
+    return true;
+  }
 
   /// Whether members can make worlds beside that of all, of some members each, which do not wait for a change.
   virtual bool some_may_meet() const { return false; }

@@ -84,7 +84,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
     const std::lock_guard lock(mutex_);
     holding_ = std::move(holding);
   }
-  void enter() override;
+  void enter() override { (void)enter_next(false); }
+  [[nodiscard]] bool enter_if_awaited() override { return enter_next(true); }
   [[nodiscard]] bool begin() override;
   [[nodiscard]] bool finish() override;
   bool told_to_leave() const override { return sent_away_.load(std::memory_order_relaxed) || notice_.has_come(); }
@@ -149,6 +150,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
     throw Left();
   }
   std::unique_ptr<PartOfJob> join(const View& view);
+  /// False: `if_awaited`, and nobody waits in it.
+  bool enter_next(bool if_awaited);
   JoinOptions join_options(const View& some, const std::string& meeting, std::function<void()> look) const {
     return {.rank = static_cast<int>(*some.place_of(member_.number())),
             .ranks = static_cast<int>(some.members.size()),
@@ -366,7 +369,7 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
   return join_world(options, missed_in(view)).or_throw();
 }
 
-void ChangingRank::enter() {
+bool ChangingRank::enter_next(bool if_awaited) {
   for (;;) {
     std::shared_ptr<const View> view;
     {
@@ -379,6 +382,7 @@ void ChangingRank::enter() {
       wait(lock, [&] { return member_.next() != nullptr || is_over(); });
       if (is_over()) throw Left("the job has ended before this process came in");
       view = member_.next();
+      if (if_awaited && !view->is_awaited()) return false;
     }
     waits(false);  // the master knows nothing of those that wait for this view
     std::unique_ptr<PartOfJob> part;
@@ -406,7 +410,7 @@ void ChangingRank::enter() {
     engine_ = &part_->context().world().engine();
     member_.enter();
     changing_.store(false, std::memory_order_release);
-    return;
+    return true;
   }
 }
 

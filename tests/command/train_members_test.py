@@ -9,7 +9,7 @@ import tempfile
 
 from join_test import Job
 from members_test import LOOP, WATCHDOG, Traces, run
-from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
+from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
 import kills  # isort: skip
 
@@ -40,7 +40,7 @@ class TrainJob(Job):
 
     @staticmethod
     def command(ranks, *options, program):
-        return ["train", "vowels", "--ranks", ranks, *QUICK, *options]
+        return ["train", "vowels", "--ranks", ranks, *([] if "--pace" in options else QUICK), *options]
 
     def batches(self, number):
         """Of a member, so far."""
@@ -112,6 +112,24 @@ class Training(ProgramTest):
                 status, _ = job.end()
                 self.assertEqual(status, 0, job.said())
                 self.assert_is_one_run(job.folder, 4 * STEPS, range(4))
+
+    def test_nobody_in_a_grid_waits_for_one_that_leaves(self):
+        """Member 0 is in its first step until it has gone, and the others compute meanwhile."""
+        with tempfile.TemporaryDirectory() as folder, \
+                TrainJob(folder, "2:8", "--algorithm", "easgd-grid", "--steps", "400", "--sync-every", "1000",
+                         "--pace", "100us", "--imbalance", "persistent:rank=0,delay=15s") as job:
+            for number in range(1, 8):
+                job.wait_for_batches(number)
+            leaver = members_of(job.process)[5]
+            os.kill(leaver, signal.SIGTERM)
+            wait_until(lambda: not alive(leaver))
+            self.assertEqual(job.look()["left"], [5])
+            before = job.batches(1)
+            wait_until(lambda: job.batches(1) > before)
+            self.assertEqual(job.batches(0), 0)
+            status, _ = job.end()
+            self.assertEqual(status, 0, job.said())
+            self.assert_is_one_run(job.folder, 8 * 400, range(8))
 
     def test_the_launcher_reports_though_all_ranks_were_started_elsewhere(self):
         with tempfile.TemporaryDirectory() as folder, \

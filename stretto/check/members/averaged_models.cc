@@ -43,6 +43,20 @@ Field CarriedRounds::average(const Process& process) {
   return mean;
 }
 
+/// The batches of members that left before its world which are in no result that it holds, nor among `deposits`.
+CarriedRounds::Deposits CarriedRounds::left_beside(const Process& process, const Deposits& deposits) const {
+  Deposits left;
+  for (const auto& [number, batches] : mesh(process).view.left) {
+    std::uint64_t counted = static_cast<std::uint64_t>(std::ranges::count(deposits, number, &Deposit::by));
+    for (const Outcome& outcome : process.results) {
+      counted += static_cast<std::uint64_t>(std::ranges::count(outcome.deposits, number, &Deposit::by));
+    }
+    const Deposits& all = this->process(number).handed_over;
+    for (; counted < batches; ++counted) left.push_back(all.at(counted));
+  }
+  return left;
+}
+
 /// The rank begins to apply an average, and holds it from then on.
 void CarriedRounds::take_average(MemberNumber number, Process& process) {
   const Outcome& outcome = process.results.back();

@@ -32,6 +32,10 @@ Holding CarriedRounds::holding(MemberNumber number) const {
     }
   }
   holding.pending = in_flight || !process.pending.empty() || process.hand.has_value();
+  if (options_.leaves_beside && process.leaves) {
+    holding.pending = process.hand.has_value();
+    holding.beside = process.handed_over.size() - holding.applied.of(number);
+  }
   return holding;
 }
 
@@ -377,6 +381,7 @@ void CarriedRounds::draw_batch(MemberNumber number, Process& process) {
 void CarriedRounds::hand_over(MemberNumber number, Process& process) {
   if (averages()) process.model = process.model + step_of(*process.hand);
   process.pending.push_back({*std::exchange(process.hand, std::nullopt), number, process.base});
+  if (averages()) process.handed_over.push_back(process.pending.back());
   exchange(process);
 }
 
@@ -426,6 +431,9 @@ void CarriedRounds::complete(MemberNumber number, Process& process) {
     outcome.all_drained &= joined.drained;
   }
   if (averages()) {
+    const Deposits left = left_beside(process, outcome.deposits);
+    outcome.deposits.insert(outcome.deposits.end(), left.begin(), left.end());
+    counts_.left_beside += left.size();
     process.model = outcome.model = average(process);
     if (process.is_stopped) return;  // planted
   }

@@ -29,6 +29,8 @@ struct CarriedOptions {
   /// Models are averaged, not deposits carried: each round is a full average, after so many steps of each process's
   /// own.
   std::uint64_t average_every = 0;
+  /// Then: who leaves is let go with its steps since the last average, which others have by other ways.
+  bool leaves_beside = false;
 };
 
 /// Rounds whose deposits are carried from world to world, with numbers of batches in the place of gradients: the part
@@ -115,6 +117,7 @@ class CarriedRounds {
   struct Counts {
     std::uint64_t behind = 0, far_behind = 0, carried = 0;
     std::uint64_t learned = 0, taken_over = 0, own_steps = 0;  ///< of averages: models; averages after several steps
+    std::uint64_t left_beside = 0;                             ///< batches that leavers took along
   };
   const Counts& counts() const { return counts_; }
   void describe(std::vector<std::int64_t>& words) const;
@@ -154,6 +157,7 @@ class CarriedRounds {
     std::map<std::uint64_t, Deposits> joined;                      // own, by round, from c on
     std::map<std::uint64_t, std::map<std::size_t, Joined>> heard;  // by round and place, from c on
     std::set<std::uint64_t> computed;
+    Deposits handed_over;  // all of them, of averages
     // Of averages: its own steps since the last, and whether the model is its own, and not one that it has taken over.
     Field model;
     std::uint64_t steps = 0;
@@ -180,6 +184,7 @@ class CarriedRounds {
   void check_model(MemberNumber number, const Process& process);
   void take_model(MemberNumber number, Process& process, const Process& holder);
   void go_on(MemberNumber number, Process& process);
+  Deposits left_beside(const Process& process, const Deposits& deposits) const;
   void take_average(MemberNumber number, Process& process);
   Mesh& with_links(const Process& process);
   bool is_full(std::uint64_t round) const;

@@ -14,11 +14,11 @@ namespace stretto {
 namespace {
 
 constexpr std::uint64_t kMembersStream = 0x76696577, kGiversStream = 0x6769766572, kSparesStream = 0x7370617265,
-                        kPendingStream = 0x70656e64;
+                        kPendingStream = 0x70656e64, kBesideStream = 0x626573696465;
 constexpr int kMostSteps = 40'000;  // for a few ranks; the more there are, the more words each round has
 constexpr int kMostSeconds = 10;    // in a row
 
-CarriedOptions draw_carried(Random& random, bool averages) {
+CarriedOptions draw_carried(std::uint64_t seed, Random& random, bool averages) {
   constexpr Policy::Kind kKinds[] = {Policy::Kind::quorum, Policy::Kind::quorum, Policy::Kind::solo,
                                      Policy::Kind::majority, Policy::Kind::full};
   CarriedOptions options{.batches = static_cast<std::uint64_t>(random.between(3, 24)),
@@ -29,6 +29,7 @@ CarriedOptions draw_carried(Random& random, bool averages) {
                          .seed = random.bits(),
                          .publishes = random.chance(0.5)};
   if (averages) options.average_every = random.below(4) + 1;
+  options.leaves_beside = averages && Random(seed, kBesideStream).chance(0.5);
   return options;
 }
 
@@ -57,14 +58,15 @@ class MembersJob {
         reaches_(averages ? std::span<const Situation>(kAveragedReaches) : kMembersReaches),
         finding_(finding),
         ranks_(limits.ranks > 0 ? limits.ranks : draw_ranks(seed, averages, random_)),
-        carried_(draw_carried(random_, averages)),
+        carried_(draw_carried(seed, random_, averages)),
         most_(draw_most(seed, ranks_, random_)),
         job_({.least = 1, .most = most_}, carried_) {
     for (int rank = 0; rank < ranks_; ++rank) job_.come();
     job_.start_master();
     finding_.job = text(ranks_, " ranks, ", carried_.batches, " batches, max_lag ", carried_.max_lag, ", policy ",
                         static_cast<int>(carried_.policy), ':', carried_.quorum, ", full every ", carried_.full_every,
-                        carried_.average_every > 0 ? text(", averages every ", carried_.average_every, " steps") : "");
+                        carried_.average_every > 0 ? text(", averages every ", carried_.average_every, " steps") : "",
+                        carried_.leaves_beside ? ", leavers take their steps along" : "");
     losses_with_pending_ = !averages && Random(seed, kPendingStream).chance(0.15) ? 4 : 0;
     if (random_.chance(0.2)) {
       deadly_ = random_.below(carried_.batches);
@@ -345,6 +347,7 @@ class MembersJob {
     reach("models learned by those that come", rounds.counts().learned);
     reach("models taken over by those behind", rounds.counts().taken_over);
     reach("averages after several own steps", rounds.counts().own_steps);
+    reach("batches that leavers took along", rounds.counts().left_beside);
     if (carried_.full_every > 0) reach("jobs with full rounds");
     if (!wrong.empty()) finding_.violated(wrong);
   }

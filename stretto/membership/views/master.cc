@@ -365,7 +365,7 @@ std::vector<PlacedMember> Master::staying(RoundsHeld most_held, std::vector<Memb
     if (lost_.contains(member.number)) continue;
     const ReportWords& report = reports_.at(member.number);
     all.push_back({member.number, member.host, report.holding.held});
-    if (report.leaving && !report.holding.pending) {
+    if (report.may_go()) {
       let_go.push_back(member.number);
       continue;
     }
@@ -384,6 +384,7 @@ void Master::decide() {
   RoundsHeld most_held = kNoModel;
   View next{.epoch = view().epoch + 1,
             .departed = view().departed,
+            .left = view().left,
             .next_number = view().next_number,
             .unused = view().unused,
             .position = view().position,
@@ -407,10 +408,7 @@ void Master::decide() {
                                                       (may_begin_anew || defect(Defect::members_anew_after_loss))));
   if (most_held == kNoModel && !begins_anew) return end(JobEnd::given_up);
 
-  const auto may_go = [&](MemberNumber number) {
-    const ReportWords& report = reports_.at(number);
-    return report.leaving && !report.holding.pending;
-  };
+  const auto may_go = [&](MemberNumber number) { return reports_.at(number).may_go(); };
   if (ends_by_leaving() &&
       std::ranges::all_of(old, [&](MemberNumber number) { return !leaving_.contains(number) || may_go(number); })) {
     const std::size_t leave = static_cast<std::size_t>(std::ranges::count_if(old, may_go));
@@ -429,13 +427,18 @@ void Master::decide() {
     if (!few_since_) few_since_ = now_;
     return;
   }
+  for (const MemberNumber number : let_go) {
+    const Holding& holding = reports_.at(number).holding;
+    next.let_go(number, holding.beside > 0 ? holding.applied.of(number) + holding.beside : 0);
+  }
+  for (const auto& [number, batches] : next.left) {
+    if (!defect(Defect::averaged_left_come_back)) applied[number] = std::max(applied[number], batches);
+  }
   few_since_.reset();
   next.rows = view().rows_among(next.members.size());
   // The model of its first member is the one that the job begins with.
   if (begins_anew) next.members.front().held = most_held = 0;
   next.complete = static_cast<std::uint64_t>(most_held);
-  next.departed.insert(next.departed.end(), let_go.begin(), let_go.end());
-  std::ranges::sort(next.departed);
   next.use_numbers();
   if (view().epoch == 0) next.terms = present_.at(next.members.front().number).terms;
   phase_ = Phase::writing;
@@ -479,9 +482,7 @@ void Master::describe(std::vector<std::int64_t>& words) const {
   put(phase_);
   put(known_ ? static_cast<std::int64_t>(view().epoch) : -1);
   put(known_ ? static_cast<std::int64_t>(known_->end) : -1);
-  put_all(lost_);
-  put_all(leaving_);
-  put_all(asked_);
+  put_all(lost_), put_all(leaving_), put_all(asked_);
   for (const auto* said : {&begun_, &done_, &stopped_}) {
     put(-1);
     for (const auto& [number, epoch] : *said) put(number), put(epoch);

@@ -28,6 +28,9 @@ struct Holding {
   RoundsHeld held = kNoModel;
   BatchesApplied applied = {};  ///< in the rounds below `held`
   bool pending = false;         ///< it has handed over a batch that is in no round below `held`
+  /// In place of that where it leaves: so many batches of its own that are in no such round are in a model that others
+  /// have, and count where it is let go (View::left).
+  std::uint64_t beside = 0;
 };
 
 /// How a job stands beside what its register says.
@@ -43,6 +46,8 @@ struct ReportWords {
   std::uint64_t epoch = 0;
   Holding holding = {};
   bool leaving = false;  ///< it computes no further batch
+  /// Whether it may be let go, as far as it is concerned.
+  bool may_go() const { return leaving && !holding.pending; }
 };
 
 }  // namespace stretto

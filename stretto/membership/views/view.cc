@@ -62,6 +62,9 @@ void expect_one_view(const View& view) {
     expect(number < view.next_number && !numbers.contains(number), "departed: the number of a member, or of nobody");
     numbers.insert(number);
   }
+  for (const auto& [number, batches] : view.left) {
+    expect(view.has_departed(number), "left: the number of one that has not departed");
+  }
   expect(ascends(view.unused), "unused: expected ascending numbers");
   for (const MemberNumber number : view.unused) {
     expect(number < view.next_number && !numbers.contains(number), "unused: a number that has been used");
@@ -83,6 +86,15 @@ Registered registered_in(const ViewJson& object) {
   if (object.contains("rows")) {
     constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
     view.rows = static_cast<int>(std::min(count_in(object.at("rows"), "rows: expected a number"), kMost));
+  }
+  if (object.contains("left")) {
+    constexpr const char* kExpected = "left: expected number and batches of each";
+    expect(object.at("left").is_array(), kExpected);
+    for (const ViewJson& member : object.at("left")) {
+      const auto numbers = counts_in(member, kExpected);
+      expect(numbers.size() == 2, kExpected);
+      view.left[numbers[0]] = numbers[1];
+    }
   }
   view.position = counts_in(object.at("position"), "position: expected numbers");
   expect(object.at("terms").is_object(), "terms: expected an object");
@@ -134,6 +146,11 @@ int View::rows_among(std::size_t members) const {
   return grid_side(static_cast<int>(members), 2, rows);
 }
 
+void View::let_go(MemberNumber number, std::uint64_t batches) {
+  departed.insert(std::ranges::lower_bound(departed, number), number);
+  if (batches > 0) left[number] = batches;
+}
+
 bool View::has_departed(MemberNumber number) const {
   return std::ranges::binary_search(departed, number);
 }
@@ -160,11 +177,14 @@ std::string Registered::encoded() const {
   for (const PlacedMember& member : view.members) {
     members.push_back(ViewJson::array({member.number, member.host, member.held}));
   }
-  const ViewJson object = {
-      {"epoch", view.epoch},       {"members", std::move(members)},    {"complete", view.complete},
-      {"departed", view.departed}, {"position", view.position},        {"next_number", view.next_number},
-      {"unused", view.unused},     {"leaving", view.leaving},          {"rows", view.rows},
-      {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
+  ViewJson left = ViewJson::array();
+  for (const auto& [number, batches] : view.left) left.push_back(ViewJson::array({number, batches}));
+  const ViewJson object = {{"epoch", view.epoch},       {"members", std::move(members)},
+                           {"complete", view.complete}, {"departed", view.departed},
+                           {"left", std::move(left)},   {"position", view.position},
+                           {"unused", view.unused},     {"next_number", view.next_number},
+                           {"leaving", view.leaving},   {"rows", view.rows},
+                           {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
   return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
 }
 

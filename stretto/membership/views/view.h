@@ -29,11 +29,12 @@ struct PlacedMember {
 /// The members of a job for a while: a world is made of it, and while it lasts none comes in and none is let go. A view
 /// is decided once, in the register, and never changes.
 struct View {
-  std::uint64_t epoch = 0;                   ///< 0: nobody has come in yet
-  std::vector<PlacedMember> members = {};    ///< by their places, which are the ranks of the world
-  std::uint64_t complete = 0;                ///< R: the rounds complete before the world, whose rounds go on from there
-  std::vector<MemberNumber> departed = {};   ///< all members so far that were let go, ascending
-  MemberNumber next_number = 0;              ///< a process with a number below it comes in never again, but
+  std::uint64_t epoch = 0;                  ///< 0: nobody has come in yet
+  std::vector<PlacedMember> members = {};   ///< by their places, which are the ranks of the world
+  std::uint64_t complete = 0;               ///< R: the rounds complete before the world, whose rounds go on from there
+  std::vector<MemberNumber> departed = {};  ///< all members so far that were let go, ascending
+  std::map<MemberNumber, std::uint64_t> left = {};  ///< all batches of those, where some were in no round by then
+  MemberNumber next_number = 0;                     ///< a process with a number below it comes in never again, but
   std::vector<MemberNumber> unused = {};     ///< by these, which nobody has come in by; ascending, the latest of them
   std::vector<MemberNumber> leaving = {};    ///< members that wish to leave, and stay for now
   int rows = 0;                              ///< of the grid that its members make in two dimensions; rows_among()
@@ -55,6 +56,8 @@ struct View {
   /// The rows of that grid in the next view, of so many members: as many as here, where there are about as many
   /// columns.
   int rows_among(std::size_t members) const;
+  /// A member is let go. `batches`: all of its, where some were in no round by then; else 0.
+  void let_go(MemberNumber number, std::uint64_t batches);
   /// Whether the member has been let go.
   bool has_departed(MemberNumber number) const;
   /// Whether a process of this number may become a member: no process has been one by it.

@@ -13,6 +13,7 @@ Registered an_eighth_view() {
                   .members = {{3, "node-a", 41}, {7, "node \"b\"", 40}, {11, "ö", kNoModel}},
                   .complete = 41,
                   .departed = {1, 5},
+                  .left = {{5, 31}},
                   .next_number = 12,
                   .unused = {2, 10},
                   .leaving = {7},
@@ -85,6 +86,7 @@ TEST(View, RefusesWhatContradictsItself) {
   refused([](Registered& c) { c.view.unused = {5}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.view.unused = {7}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.view.unused = {12}; }, "unused: a number that has been used");
+  refused([](Registered& c) { c.view.left = {{4, 1}}; }, "left");
   refused([](Registered& c) { c.view.rows = 4; }, "rows");
   refused([](Registered& c) { c.view.rows = -1; }, "rows");
   refused([](Registered& c) { c.end = static_cast<JobEnd>(3); }, "end");

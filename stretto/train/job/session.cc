@@ -263,10 +263,8 @@ void Session::bring_weights() {
 int Session::take() {
   require_no_failure("take");
   const Round before = recipe_->rounds();
-  insist([this](TimePoint deadline) -> Result<int> {
-    if (own_lines_ && is_awaited()) return Error{Errc::members_changed, "others wait for this rank", -1};
-    return recipe_->advance(*driver_, deadline);
-  });
+  if (own_lines_ && is_awaited()) ends_with([this] { follow(true); });
+  insist([this](TimePoint deadline) { return recipe_->advance(*driver_, deadline); });
   return static_cast<int>(recipe_->rounds() - before);
 }
 
@@ -449,7 +447,7 @@ bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
-      if (rounds && (account_ == nullptr || !meeting_->interrupted())) return true;
+      if (rounds && (account_ == nullptr || !of_this_world_ || !meeting_->interrupted())) return true;
       if (rounds) {
         over = true;
         if (!averages()) continue;  // the engine is frozen: takes what else counts

@@ -217,8 +217,8 @@ class Session final : private BatchSource {
   /// Compares what has to be the same on every rank.
   void compare_fingerprints();
   Changes& changes() { return *context_.changes(); }
-  /// Goes to the next world, and begins there.
-  void follow();
+  /// Goes to the next world, and begins there; or, `if_awaited`, goes on as it is where no member waits for it there.
+  void follow(bool if_awaited = false);
   /// Waits until the engine of this world stands still, and takes what has been completed before: this rank has said,
   /// or will, that it holds that.
   void take_what_is_complete();
@@ -308,6 +308,10 @@ class Session final : private BatchSource {
     Session& session_;
   };
   bool wishes_to_leave() const;
+  /// With own_lines_, of a rank that leaves: whether its lines have what it has computed, or have had long enough.
+  bool have_lines_its_model();
+  /// Waits for that.
+  void give_lines_model();
   /// Tells the others that this rank leaves, if it does, unless a batch of it is pending.
   void say_whether_leaving();
   void require_no_failure(const char* call) const;
@@ -354,6 +358,8 @@ class Session final : private BatchSource {
   std::atomic<bool> wishes_to_leave_{false};  // by wish_to_leave(), read by the application
   bool may_leave_ = false;                    // inside a call in which this rank computes no batch
   bool leaving_ = false;                      // for good
+  std::uint64_t last_model_ = 0;              // with own_lines_, of a rank that leaves: GridAllreduce::version()
+  std::optional<TimePoint> given_by_;         // then: its lines have had long enough
   TimePoint call_began_;                      // where members change
   /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
   void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);

@@ -16,7 +16,8 @@ namespace stretto {
 namespace {
 
 constexpr Duration kLooksAtChangeEvery = std::chrono::milliseconds(1);
-constexpr char kGiven = 'g', kNotGiven = 'n';  // behind what a loop has beside its model
+constexpr Duration kForItsLines = std::chrono::seconds(1);  // to take the last model of a rank that leaves
+constexpr char kGiven = 'g', kNotGiven = 'n';               // behind what a loop has beside its model
 constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
 
 MeetingOptions meeting_options(const SessionOptions& options) {
@@ -55,10 +56,15 @@ void Session::come_in() {
   of_this_world_ = false;
 }
 
-void Session::follow() {
+void Session::follow(bool if_awaited) {
   do {
-    sent_before_.add(world().engine().traffic());
-    changes().enter();
+    const Traffic sent = world().engine().traffic();
+    if (!if_awaited) {
+      changes().enter();
+    } else if (!changes().enter_if_awaited()) {
+      return;
+    }
+    sent_before_.add(sent);
     call_began_ = driver_->clock().now();
     account_->entered();
     if (averages() && of_this_world_) recipe_->stand_still();
@@ -391,9 +397,38 @@ bool Session::wishes_to_leave() const {
 
 void Session::say_whether_leaving() {
   leaving_ |= wishes_to_leave();
+  if (!leaving_) return;
+  if (own_lines_) {
+    if (!have_lines_its_model()) return;
+    account_->leaves_beside();
+    return changes().leave();
+  }
   // Before it has begun in this world it says nothing: deposits may be on their way from the one before.
   // Where models are averaged what is pending is in the average at the beginning of the next.
-  if (leaving_ && of_this_world_ && (averages() || !account_->pending())) changes().leave();
+  if (of_this_world_ && (averages() || !account_->pending())) changes().leave();
+}
+
+bool Session::have_lines_its_model() {
+  const auto grid = recipe_->grid();
+  if (grid == nullptr || lines_ == nullptr) return true;
+  if (!given_by_) {
+    last_model_ = grid->version();
+    given_by_ = driver_->deadline(kForItsLines);
+  }
+  return grid->has_given(last_model_) || driver_->clock().now() >= *given_by_;
+}
+
+void Session::give_lines_model() {
+  do {
+    // The lines go on beside it. A change of members is seen by what follows.
+    (void)unless_thrown(
+        [this](TimePoint) -> Result<int> {
+          const auto over = recipe_->drain(*uninterrupted_);
+          return over ? Result<int>(0) : Result<int>(over.error());
+        },
+        TimePoint());
+    uninterrupted_->wait([] { return false; }, uninterrupted_->deadline(kLooksAtChangeEvery));
+  } while (!have_lines_its_model());
 }
 
 void Session::leave_if_wished() {
@@ -403,8 +438,13 @@ void Session::leave_if_wished() {
     // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
     const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
     may_leave_ = true;
+    if (own_lines_) give_lines_model();
     for (;;) {
       say_whether_leaving();
+      if (own_lines_ && changes().changing()) {  // in no world whose rounds it could be missed in
+        follow();
+        continue;
+      }
       if (insist(comes, AfterChange::not_again)) {
         say_whether_leaving();
         follow();  // the others get the batch that it may have in hand, and cannot end before

@@ -109,7 +109,7 @@ class Grid final : public Recipe {
     if (const auto why = failure()) return *why;
     end_steps();
     if (!ended_) {
-      exchange(false);
+      exchange(0);
       auto over = average_.drain(driver);
       if (!over || !*over) return over;
       ended_ = true;
@@ -159,28 +159,31 @@ class Grid final : public Recipe {
   std::optional<Error> failure() const { return grid_ == nullptr ? std::nullopt : grid_->failure(); }
 
   void end_step(bool moved) {
-    if (++steps_ % choices_.every == 0) exchange(moved);
+    if (++steps_ % choices_.every == 0) exchange(moved ? choices_.every : 0);
     if (average_.steps() >= context_.options.local_steps) average_.hand_over();
   }
 
   /// This rank has no batches left. The next average of all that it takes may be the model at the end, or the last one
-  /// where it has made no step since: it moves no more then, though lines go on.
+  /// where it has made no step since: it moves no more then, though lines go on. They get its last steps.
   void end_steps() {
-    if (!stays_from_) stays_from_ = rounds() + (average_.steps() != 0 ? 1 : 0);
+    if (stays_from_) return;
+    if (steps_ % choices_.every != 0) exchange(steps_ % choices_.every);
+    stays_from_ = rounds() + (average_.steps() != 0 ? 1 : 0);
   }
 
-  /// Moves towards what the lines have brought, and shows them the model.
-  void exchange(bool moved) {
+  /// Moves towards what the lines have brought, and shows them the model, which has made so many steps of its own
+  /// since.
+  void exchange(std::uint64_t steps) {
     if (grid_ == nullptr) return;
     const bool stays = stays_from_ && rounds() >= *stays_from_;
     model_.look();
     const int taken = grid_->take([&](const GridSlice& slice) {
       if (!stays) model_.move(slice, choices_.grid.line.update, choices_.alpha);
     });
-    if (!moved && (taken == 0 || stays)) return grid_->publish(nullptr);
+    if (steps == 0 && (taken == 0 || stays)) return grid_->publish(nullptr);
     Contribution& copy = grid_->acquire();
     model_.copy_to(copy);
-    grid_->publish(&copy, moved ? choices_.every : 0);
+    grid_->publish(&copy, steps);
   }
 
   /// Waits for all ranks: meanwhile this one's lines go on with those that still compute.
@@ -191,7 +194,7 @@ class Grid final : public Recipe {
       Result<int> rounds = waits(by);
       if (rounds || rounds.error().code != Errc::timeout || by == deadline) return rounds;
       if (const auto why = failure()) return *why;
-      exchange(false);
+      exchange(0);
     }
   }
 
@@ -235,9 +238,14 @@ std::string grid_warning(const RecipeOptions& options, int ranks) {
       if (nodes.size() > 1) lines.push_back(static_cast<int>(nodes.size()));
     }
   }
+  const auto waits_for_all = [&line](int nodes) { return needed(line.advance, nodes) == nodes; };
   std::vector<std::string> all{share_warning("reduce-share", line.reduce, lines),
                                share_warning("complete-share", line.complete, lines),
                                share_warning("advance-share", line.advance, lines)};
+  if (line.rounds_in_flight > 1 && std::ranges::all_of(lines, waits_for_all)) {
+    all.push_back(text("rounds-in-flight ", line.rounds_in_flight, " has no effect with advance-share ", line.advance,
+                       ": a round starts when all have applied the one before"));
+  }
   if (choices.alpha * layout.dimensions() > 1) {
     all.push_back(text("alpha ", choices.alpha, " in ", layout.dimensions(), " dimensions: beyond ",
                        1.0 / layout.dimensions(), " (1 / dimensions) a model may swing about the means"));

@@ -29,6 +29,12 @@ TEST(GridOptions, ThatHaveNoEffectAreSaid) {
               AllOf(HasSubstr("complete-share 0.8 has no effect"), HasSubstr("; alpha 0.6 in 2 dimensions")));
   EXPECT_EQ(grid_warning(with({{"alpha", "0.6"}, {"dimensions", "1"}}), 16), "");
   EXPECT_EQ(grid_warning(with({{"reduce-share", "0.5"}}), 1), "");
+  AlgorithmOptions flight{{"rounds-in-flight", "2"}, {"elastic-rule", "paper"}};
+  EXPECT_EQ(
+      grid_warning(with(flight), 16),
+      "rounds-in-flight 2 has no effect with advance-share 1: a round starts when all have applied the one before");
+  flight.set("advance-share", "0.5");
+  EXPECT_EQ(grid_warning(with(flight), 16), "");
 }
 
 TEST(GridOptions, ThatGoWithThePaperAloneAreRefusedWithCarry) {

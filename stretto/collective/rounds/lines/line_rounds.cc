@@ -110,10 +110,10 @@ void LineRounds::stop() {
   engine_.doorbell().ring();
 }
 
-bool LineRounds::at_rest() const {
+bool LineRounds::has_given(std::uint64_t version) const {
   const MutexLock lock(mutex_);
-  if (is_alone()) return true;
-  return !agent_.owes() && (newest_ == nullptr || contributed_ == newest_->version);
+  if (is_alone() || newest_ == nullptr) return true;
+  return contributed_ > version || (contributed_ == version && !agent_.owes());
 }
 
 int LineRounds::num_results() const {

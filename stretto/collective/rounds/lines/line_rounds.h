@@ -64,8 +64,8 @@ class LineRounds final : public CollectiveBase, private BodyCodec {
   void stop();
   /// Since stop(): the engine uses no memory of a round any more.
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
-  /// Whether the newest model has been contributed, and what came of it has been applied.
-  bool at_rest() const;
+  /// Whether the model of this version or a later one has been contributed, and what came of it has been applied.
+  bool has_given(std::uint64_t version) const;
   int rank() const { return engine_.rank(); }
   void abort(Driver& driver, const Error& why) { failure_.abort(driver, why); }
   bool failed() const { return failure_.failed(); }

@@ -45,6 +45,7 @@ std::string ProcessWords::encoded() const {
                       {"applied", json_of(report.holding.applied)},
                       {"members", report.holding.applied.size()},
                       {"pending", report.holding.pending},
+                      {"beside", report.holding.beside},
                       {"leaving", report.leaving}});
     case Kind::begun: return line_of({{"begun", epoch}});
     case Kind::done: return line_of({{"done", epoch}});
@@ -81,6 +82,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.report = {.number = fields.count("number"), .epoch = fields.count("report")};
     words.report.holding.held = fields.number("held", kNoModel, kMostHeld);
     words.report.holding.pending = fields.flag("pending");
+    words.report.holding.beside = fields.count("beside");
     words.report.leaving = fields.flag("leaving");
     fields.list("applied", fields.number("members", 0, kMostMembers),
                 [&](Fields& one) { words.report.holding.applied[one.count("of")] = one.count("batches"); });

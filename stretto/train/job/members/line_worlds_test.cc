@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <iostream>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <set>

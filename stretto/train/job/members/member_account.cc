@@ -95,6 +95,11 @@ void MemberAccount::deposited(std::uint64_t batches) {
   changes_.handed_over(deposited_);
 }
 
+void MemberAccount::leaves_beside() {
+  const std::lock_guard lock(mutex_);
+  leaves_beside_ = true;
+}
+
 std::string MemberAccount::text() const {
   std::string text = stretto::text(handed_, ' ', batches_);
   for (const auto& [number, batches] : applied_) text += stretto::text(' ', number, ' ', batches);
@@ -117,7 +122,7 @@ void MemberAccount::learned(const std::string& last_round) {
   has_model_ = true;
 }
 
-MemberAccount::Seated::Seated(const View& view) : epoch(view.epoch), complete(view.complete) {
+MemberAccount::Seated::Seated(const View& view) : epoch(view.epoch), complete(view.complete), left(view.left) {
   for (const PlacedMember& member : view.members) numbers.push_back(member.number);
 }
 
@@ -163,14 +168,41 @@ RoundHeader MemberAccount::by_number(Round round, const RoundHeader& header, int
     times.rank = static_cast<std::uint16_t>(number_of(times.rank));
     all.times.push_back(times);
   }
+  if (round + 1 == handed_) {
+    for (const auto& [number, batches] : left_) {
+      all.times.push_back({.rank = static_cast<std::uint16_t>(number), .batches = static_cast<std::uint16_t>(batches)});
+    }
+  }
   std::ranges::sort(all.times, {}, &RankTimes::rank);
   return all;
 }
 
 void MemberAccount::count(const RoundResult& result) {
-  add(applied_, seated_in(result.round), *result.header);
+  const Seated& seated = seated_in(result.round);
+  add(applied_, seated, *result.header);
   batches_ += result.header->batches;
   handed_ = result.round + 1;
+  left_.clear();
+  for (const auto& [number, batches] : seated.left) {
+    const std::uint64_t more = batches - std::min(batches, applied_.of(number));
+    if (more == 0) continue;
+    left_[number] = more;
+    applied_[number] += more;
+    batches_ += more;
+  }
+}
+
+void MemberAccount::with_left(const RoundResult& result, const std::function<void(const RoundResult&)>& hear) const {
+  if (left_.size() == 0) return hear(result);
+  RoundHeader header = *result.header;
+  if (header.batches == 0) header.oldest_base = result.round;
+  for (const auto& [number, batches] : left_) {
+    header.batches += batches;
+    header.sum_of_bases += batches * result.round;
+  }
+  RoundResult all = result;
+  all.header = &header;
+  hear(all);
 }
 
 void MemberAccount::before(const RoundResult& result) {
@@ -184,7 +216,7 @@ void MemberAccount::before(const RoundResult& result) {
     }
     count(result);
   }
-  next_.before(result);
+  with_left(result, [this](const RoundResult& all) { next_.before(all); });
 }
 
 void MemberAccount::after(const RoundResult& result) {
@@ -197,7 +229,7 @@ void MemberAccount::after(const RoundResult& result) {
     header.buckets = {};
     last_round_ = encoded(header);
   }
-  next_.after(result);
+  with_left(result, [this](const RoundResult& all) { next_.after(all); });
 }
 
 Holding MemberAccount::holding() const {
@@ -212,7 +244,9 @@ Holding MemberAccount::holding() const {
       holding.held = static_cast<RoundsHeld>(round) + 1;
     }
   }
-  holding.pending = num_pending_beside(holding.applied) > 0;
+  const std::uint64_t pending = num_pending_beside(holding.applied);
+  holding.pending = pending > 0 && !leaves_beside_;
+  if (leaves_beside_) holding.beside = pending;
   return holding;
 }
 

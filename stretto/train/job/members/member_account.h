@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ class MemberAccount final : public RoundListener {
   bool pending() const { return num_pending() > 0; }
   /// How many such batches there are.
   std::uint64_t num_pending() const;
+  /// This rank leaves, and its lines have all that it has handed over: that counts when it is let go.
+  void leaves_beside();
   /// Whether it has begun in any world.
   bool has_begun() const { return has_begun_; }
   /// Rounds it holds, without those of the present world that it has not been handed.
@@ -78,8 +81,9 @@ class MemberAccount final : public RoundListener {
   struct Seated {
     explicit Seated(const View& view);
     std::uint64_t epoch = 0;
-    Round complete = 0;                 // before it
-    std::vector<MemberNumber> numbers;  // by rank
+    Round complete = 0;                          // before it
+    std::vector<MemberNumber> numbers;           // by rank
+    std::map<MemberNumber, std::uint64_t> left;  // View::left
   };
   /// Adds the batches of a round of a world.
   static void add(BatchesApplied& applied, const Seated& seated, const RoundHeader& header);
@@ -91,6 +95,8 @@ class MemberAccount final : public RoundListener {
   std::uint64_t num_pending_beside(const BatchesApplied& applied) const;
   /// This rank holds the round from now on. With the mutex locked.
   void count(const RoundResult& result);
+  /// Has `hear` hear of the round that was counted last, with the batches of members that have left before it.
+  void with_left(const RoundResult& result, const std::function<void(const RoundResult&)>& hear) const;
 
   Changes& changes_;
   RoundListener& next_;
@@ -102,6 +108,8 @@ class MemberAccount final : public RoundListener {
   bool has_begun_ = false, has_model_ = false;
   Round handed_ = 0;
   BatchesApplied applied_;
+  BatchesApplied left_;  // of members that had left, which count with the last round
+  bool leaves_beside_ = false;
   std::uint64_t batches_ = 0;
   std::uint64_t deposited_ = 0;
   std::string last_round_;

@@ -101,7 +101,7 @@ constexpr AlgorithmOption kOptions[] = {
      "previous", Kind::word, 0, 0, kMissing},
     {"rounds-in-flight", "N",
      "easgd-grid with --elastic-rule paper: rounds of a line that may be under way at a time, before the oldest is "
-     "ended as it is. Default 1.",
+     "ended as it is; with --advance-share below 1, else without effect. Default 1.",
      "2", Kind::count, 1, 8},
     {"compression", "FORM",
      "easgd-grid: how slices of models are sent in the lines. none (default); zeros: without their zeros, where more "
