@@ -81,6 +81,14 @@ std::string wanted_interfaces() {
   return {};
 }
 
+asio::ip::address first_reachable_address(const asio::ip::address& kind) {
+  const auto reachable = addresses_of_interfaces(wanted_interfaces());
+  if (!reachable && !wanted_interfaces().empty()) throw Failure(reachable.error());
+  if (!reachable) return asio::ip::address_v4::loopback();
+  const auto of_kind = std::ranges::find(*reachable, kind.is_v6(), &asio::ip::address::is_v6);
+  return of_kind != reachable->end() ? *of_kind : reachable->front();
+}
+
 PortRange wanted_ports() {
   const char* const wanted = std::getenv("STRETTO_PORTS");
   if (wanted == nullptr || *wanted == '\0') return {};

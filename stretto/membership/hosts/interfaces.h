@@ -20,6 +20,10 @@ Result<std::vector<asio::ip::address>> addresses_of_interfaces(const std::string
 /// The wish of STRETTO_INTERFACE, else GLOO_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME; empty: none of them is there.
 std::string wanted_interfaces();
 
+/// The first of addresses_of_interfaces(wanted_interfaces()), of the kind of `kind` if there is one of these; the
+/// loopback one where this host has none. Throws Failure where the interfaces that are wanted have none.
+asio::ip::address first_reachable_address(const asio::ip::address& kind = {});
+
 /// Ports at which a process may listen.
 struct PortRange {
   std::uint16_t first = 0, last = 0;  ///< 0: any

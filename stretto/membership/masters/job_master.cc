@@ -16,17 +16,8 @@ constexpr Duration kForAllToCome = std::chrono::seconds(10);         // after th
 constexpr Duration kForMoreToCome = std::chrono::milliseconds(200);  // the same, once the job is under way
 constexpr Duration kForNextMaster = std::chrono::seconds(30);        // another launcher's, which is there already
 
-/// The first that other hosts may reach. `listens_at`: of which kind it is, if there is one of these.
-asio::ip::address first_address(const asio::ip::address& listens_at = {}) {
-  const auto reachable = addresses_of_interfaces(wanted_interfaces());
-  if (!reachable && !wanted_interfaces().empty()) throw Failure(reachable.error());
-  if (!reachable) return asio::ip::address_v4::loopback();
-  const auto of_kind = std::ranges::find(*reachable, listens_at.is_v6(), &asio::ip::address::is_v6);
-  return of_kind != reachable->end() ? *of_kind : reachable->front();
-}
-
 asio::ip::address address_to_listen_at(const std::string& host) {
-  if (host.empty()) return first_address();
+  if (host.empty()) return first_reachable_address();
   asio::error_code error;
   auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (!error) return address;
@@ -64,7 +55,7 @@ class JobMaster::Impl {
                          .first_port = options.port,
                          .last_port = options.port,
                          .token = options.token}),
-        address_(door_.endpoint().address().is_unspecified() ? first_address(door_.endpoint().address())
+        address_(door_.endpoint().address().is_unspecified() ? first_reachable_address(door_.endpoint().address())
                                                              : door_.endpoint().address()),
         views_(register_of(options)),
         server_(network_, door_, *views_,
