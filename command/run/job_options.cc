@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "command/run/places/host_list.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/etcd/etcd.h"
 #include "stretto/transport/job_memory.h"
@@ -113,6 +114,22 @@ void check_member_options(const ProgramRanks& job) {
     throw UsageError(fmt::format("--here {} of at least {} ranks, and nobody else comes: expected more, or --listen",
                                  *job.here, job.least));
   }
+}
+
+void describe_hosts(CommandLine& line, ProgramRanks& job) {
+  line.option(
+      "--hosts", "LIST",
+      "The ranks are started on these hosts, as in a,b:4,c: one on each, or so many, in their order. A launcher is "
+      "started on each by the remote shell, with the same path as this command, or else found on PATH there. With "
+      "--ranks N the first N; with MIN:MAX members change, and those beyond MAX are spares. Default: on this host.",
+      [&job](std::string_view option, const std::string& text) { job.hosts = parse_hosts(option, text); });
+  line.option("--rsh", "COMMAND",
+              "With --hosts: the remote shell, and its options, which is called with the name of a host and a command "
+              "for the shell there; this host needs none. Default: what STRETTO_RSH says, else ssh.",
+              into(job.rsh));
+  line.option("--rsh-timeout", "TIME",
+              "With --hosts: so long all hosts have to answer, before the job is given up. Default 30s.",
+              into(job.answer_within, "1m"));
 }
 
 void describe_grace(CommandLine& line, ProgramRanks& job) {

@@ -27,6 +27,8 @@ void describe_members(CommandLine& line, ProgramRanks& job);
 bool has_member_options(const ProgramRanks& job);
 /// Throws UsageError where they do not fit --ranks, or each other.
 void check_member_options(const ProgramRanks& job);
+/// --hosts and what belongs to it; check_hosts() looks at it.
+void describe_hosts(CommandLine& line, ProgramRanks& job);
 void describe_grace(CommandLine& line, ProgramRanks& job);
 void describe_tag(CommandLine& line, ProgramRanks& job);
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "command/run/launcher_words.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
 
@@ -39,7 +40,7 @@ OutputOfRanks::Ends OutputOfRanks::add(const std::string& tag) {
 std::vector<pollfd> OutputOfRanks::looked_at() const {
   std::vector<pollfd> looked_at;
   for (const Source& source : sources_) {
-    const bool wanted = streams_[source.stream].bytes.size() < kMostPending;
+    const bool wanted = streams_[goes_to_caller_ ? 0 : source.stream].bytes.size() < kMostPending;
     if (source.from_rank.get() >= 0 && wanted) looked_at.push_back({source.from_rank.get(), POLLIN, 0});
   }
   for (const Stream& stream : streams_) {
@@ -48,17 +49,28 @@ std::vector<pollfd> OutputOfRanks::looked_at() const {
   return looked_at;
 }
 
+void OutputOfRanks::take(Source& source, std::string_view bytes) {
+  std::string lines;
+  std::string& out = goes_to_caller_ ? lines : stream_of(source).bytes;
+  if (bytes.empty()) {
+    source.lines.end(out);
+  } else {
+    source.lines.add(bytes, out);
+  }
+  if (lines.empty()) return;
+  const auto kind = source.stream == 0 ? HostWords::Kind::out : HostWords::Kind::errors;
+  put(HostWords{.kind = kind, .words = std::move(lines)}.encoded() + '\n');
+}
+
 bool OutputOfRanks::read(Source& source) {
-  Stream& stream = streams_[source.stream];
+  const Stream& stream = stream_of(source);
   if (!stream.is_open) source.from_rank.close();
   if (source.from_rank.get() < 0 || stream.bytes.size() >= kMostPending) return false;
   std::array<char, 65536> buffer;
   const ssize_t n = ::read(source.from_rank.get(), buffer.data(), buffer.size());
   if (n < 0) return false;
-  source.lines.add({buffer.data(), static_cast<std::size_t>(n)}, stream.bytes);
-  if (n > 0) return true;
-  source.lines.end(stream.bytes);
-  source.from_rank.close();
+  take(source, {buffer.data(), static_cast<std::size_t>(n)});
+  if (n == 0) source.from_rank.close();
   return true;
 }
 
@@ -95,19 +107,30 @@ bool OutputOfRanks::pending() const {
 
 void OutputOfRanks::end() {
   for (Source& source : sources_) {
-    Stream& stream = streams_[source.stream];
-    std::string& rest = stream.bytes;
     std::array<char, 65536> buffer;
     for (std::size_t taken = 0; source.from_rank.get() >= 0 && taken < kMostOfAPipe;) {
       const ssize_t n = ::read(source.from_rank.get(), buffer.data(), buffer.size());
       if (n <= 0) break;
-      source.lines.add({buffer.data(), static_cast<std::size_t>(n)}, rest);
+      take(source, {buffer.data(), static_cast<std::size_t>(n)});
       taken += static_cast<std::size_t>(n);
     }
-    source.lines.end(rest);
+    take(source, {});
     source.from_rank.close();
-    if (!stream.is_open) rest.clear();
+    if (Stream& stream = stream_of(source); !stream.is_open) stream.bytes.clear();
   }
+}
+
+void OutputOfRanks::put(std::string_view bytes, bool to_errors) {
+  Stream& stream = streams_[to_errors && !goes_to_caller_ ? 1 : 0];
+  if (stream.is_open) stream.bytes += bytes;
+}
+
+bool OutputOfRanks::has_room() const {
+  return std::ranges::all_of(streams_, [](const Stream& stream) { return stream.bytes.size() < kMostPending; });
+}
+
+bool OutputOfRanks::is_read() const {
+  return std::ranges::all_of(streams_, &Stream::is_open);
 }
 
 }  // namespace stretto::command

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command/run/tagged_lines.h"
@@ -23,6 +24,10 @@ class OutputOfRanks {
     Descriptor out, errors;
   };
 
+  OutputOfRanks() = default;
+  /// All of it goes to the launcher that has started this one, as HostWords, into `to_caller`.
+  explicit OutputOfRanks(int to_caller) : goes_to_caller_(true) { streams_[0].fd = to_caller; }
+
   /// Adds a rank, whose lines begin with `tag`. Throws Failure (Errc::io) where there are no pipes.
   Ends add(const std::string& tag);
 
@@ -36,6 +41,13 @@ class OutputOfRanks {
   /// Whether pass_on() has something to write.
   bool pending() const;
 
+  /// Adds bytes that come out behind what is there, to standard error or else to standard output, or to the caller.
+  void put(std::string_view bytes, bool to_errors = false);
+  /// Whether who reads is not far behind.
+  bool has_room() const;
+  /// Whether somebody reads.
+  bool is_read() const;
+
  private:
   struct Stream {
     int fd;
@@ -48,9 +60,14 @@ class OutputOfRanks {
     TaggedLines lines;
   };
 
+  /// Where what a source writes goes.
+  Stream& stream_of(const Source& source) { return streams_[goes_to_caller_ ? 0 : source.stream]; }
+  /// Bytes of a rank; none: it has no more.
+  void take(Source& source, std::string_view bytes);
   bool read(Source& source);
   bool write(Stream& stream);
 
+  bool goes_to_caller_ = false;
   std::array<Stream, 2> streams_{{{STDOUT_FILENO}, {STDERR_FILENO}}};
   std::vector<Source> sources_;
 };

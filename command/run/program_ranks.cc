@@ -11,19 +11,20 @@
 #include <csignal>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "command/cli/output.h"
+#include "command/run/calling_launcher.h"
+#include "command/run/changing_job.h"
+#include "command/run/hosts_of_job.h"
+#include "command/run/launcher_words.h"
 #include "command/run/output_of_ranks.h"
+#include "command/run/places/rank_environment.h"
 #include "command/run/program_start.h"
-#include "command/run/rank_environment.h"
-#include "command/run/started_master.h"
 #include "command/run/why_not_started.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/membership/job_processes.h"
-#include "stretto/membership/masters/remote_job.h"
 #include "stretto/membership/views/member_place.h"
 #include "stretto/transport/job_memory.h"
 
@@ -34,13 +35,13 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNoSuchProgram = 127, kNotExecutable = 126;  // as shells have them
+constexpr int kEndedWithOthers = 128 + SIGTERM;
 constexpr Duration kLeftAfterKill = 1s;   // until what has been killed, and is not seen to be gone, is left alone
 constexpr Duration kUnread = 1s;          // without a reader, until output is dropped after a signal
 constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
 constexpr Duration kToHearOfEnd = 5s;     // for members that were started elsewhere
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
-constexpr Duration kForAMaster = 10s;     // in one of the job's launchers
 constexpr const char* kNoneComes = "no process takes its place";
 
 /// A process of the job, until it is started: which number and place it will have.
@@ -56,6 +57,7 @@ class RunningPrograms {
         name_(std::move(name)),
         program_(job.program),
         here_(job.here.value_or(job.ranks)),
+        output_(job.caller != nullptr ? OutputOfRanks(job.caller->to_caller()) : OutputOfRanks()),
         restarts_left_(job.restarts),
         processes_({.ranks = here_ + job.restarts,
                     .own_sessions = true,
@@ -69,11 +71,8 @@ class RunningPrograms {
   /// Returns the exit status.
   int run_all();
   /// Of a job that has ended before, by its register.
-  int status_of_ended_job();
-  /// Of members that change: the master, or the way to it.
+  int status_of_ended_job(JobEnd end) const;
   void begin_changing_job();
-  /// The way to a master that is in another process, or may be.
-  void reach_master(const JobAddress& at, const Token& token);
   /// Numbers and places of the first processes.
   std::vector<MemberPlace> first_places();
   void start(const MemberPlace& place);
@@ -88,6 +87,9 @@ class RunningPrograms {
   /// Takes word of the program of the rank that is being started.
   void hear_start();
   void watch_once(Duration limit, std::vector<pollfd> also = {});
+  /// Does what the launcher says that has started this one, and ends all where that is gone.
+  void hear_caller();
+  void tell_caller(const HostWords& words) { output_.put(words.encoded() + '\n'); }
   void ended(int slot, int wait_status);
   /// The same, of a process that has become the program, once it is known whether the others go on without it.
   void take_end(int slot, int wait_status);
@@ -144,13 +146,12 @@ class RunningPrograms {
   int lost_status_ = 0;                            // of the first process that was lost, where the others go on
   bool all_left_ = true;                           // those that have ended, or have ended with 0
   std::optional<TimePoint> end_heard_by_;
-  std::optional<StartedMaster> started_;  // where members change, and this launcher starts the job
-  std::optional<SharedMaster> joined_;    // where it comes to one whose master it may have
-  std::optional<RemoteJob> remote_;       // where the master may be in another process
-  JobMaster* master_ = nullptr;           // of started_
-  SharedMaster* shared_ = nullptr;        // of that, or joined_
-  JobOfMembers* changing_ = nullptr;      // either of these
-  JobProcesses processes_;                // tells of ends until it is gone: the first to go
+  std::optional<ChangingJob> job_of_members_;  // where members change
+  RemoteJob* remote_ = nullptr;                // of that
+  JobMaster* master_ = nullptr;                // of the same
+  SharedMaster* shared_ = nullptr;
+  JobOfMembers* changing_ = nullptr;
+  JobProcesses processes_;  // tells of ends until it is gone: the first to go
 };
 
 EndOfPrograms RunningPrograms::run() {
@@ -165,13 +166,16 @@ EndOfPrograms RunningPrograms::run() {
 
 int RunningPrograms::run_all() {
   if (job_.least > 0 || job_.job) begin_changing_job();
-  if (started_ && (changing_ == nullptr || changing_->known().end != JobEnd::none)) return status_of_ended_job();
+  if (const auto end = job_of_members_ ? job_of_members_->ended_before() : std::nullopt) {
+    return status_of_ended_job(*end);
+  }
   first_ = first_places();
   for (const MemberPlace& place : first_) {
     if (!over() && !has_ended()) start(place);
   }
   if (cannot_start_ != 0) {
     say(why_not_started(program_[0], cannot_start_));
+    write_what_is_left();
     return cannot_start_ == ENOENT || cannot_start_ == ENOTDIR ? kNoSuchProgram : kNotExecutable;
   }
   for (start_others(); processes_.running() > 0 || is_needed(); start_others()) watch_once(1h);
@@ -180,8 +184,7 @@ int RunningPrograms::run_all() {
   return exit_status();
 }
 
-int RunningPrograms::status_of_ended_job() {
-  const JobEnd end = changing_ != nullptr ? changing_->known().end : shared_->end_of_job();
+int RunningPrograms::status_of_ended_job(JobEnd end) const {
   const int status = end == JobEnd::done ? 0 : 1;
   say(fmt::format("the job of the register {} {}", job_.log, status == 0 ? "has ended" : "was given up"));
   return status;
@@ -205,46 +208,19 @@ int RunningPrograms::exit_status() {
 }
 
 void RunningPrograms::begin_changing_job() {
-  if (!job_.job) {
-    started_.emplace(job_, here_);
-    master_ = started_->master();
-    shared_ = started_->shared();
-    changing_ = master_;
-    if (shared_ != nullptr && shared_->end_of_job() == JobEnd::none) {
-      reach_master(JobAddress::parse(job_.log).or_throw(), started_->token());
-    }
-    if (!started_->how_to_come().empty()) say(started_->how_to_come());
-    return;
-  }
-  const Token token = JobSecret::find(job_.secret_file, *job_.job).or_throw();
-  if (!job_.job->etcd.empty()) {
-    shared_ = &joined_.emplace(EtcdAddress::parse(job_.job->etcd).or_throw(), token);
-  }
-  if (shared_ == nullptr || shared_->end_of_job() == JobEnd::none) reach_master(*job_.job, token);
-  if (!remote_ || changing_->known().end != JobEnd::none) {
-    throw Failure({Errc::unavailable, text("the job at ", job_.job->to_string(), " has ended")});
-  }
+  job_of_members_.emplace(job_, here_, [this](const std::string& line) { say(line); });
+  remote_ = job_of_members_->remote();
+  master_ = job_of_members_->master();
+  shared_ = job_of_members_->shared();
+  changing_ = job_of_members_->members();
   if (program_.empty()) program_ = remote_->beside().program;
-}
-
-void RunningPrograms::reach_master(const JobAddress& at, const Token& token) {
-  for (const TimePoint late = clock_.now() + kForAMaster; !remote_;) {
-    try {
-      remote_.emplace(RemoteJob::Options{.at = at, .token = token});
-    } catch (const Failure& failure) {
-      if (shared_ == nullptr || failure.error().code != Errc::unavailable || clock_.now() >= late) throw;
-      std::this_thread::sleep_for(kFulfilEvery);
-    }
-    if (shared_ != nullptr) shared_->fulfil_wishes([this](const std::string& line) { say(line); });
-  }
-  changing_ = &*remote_;
 }
 
 std::vector<MemberPlace> RunningPrograms::first_places() {
   std::vector<MemberPlace> places;
-  for (int i = 0; i < here_; ++i) {
+  for (int rank = job_.on_host.first; rank < job_.on_host.first + here_; ++rank) {
     places.push_back(changing_ ? changing_->give_place({})
-                               : MemberPlace{.number = static_cast<MemberNumber>(i), .place = i, .most = here_});
+                               : MemberPlace{.number = static_cast<MemberNumber>(rank), .place = rank, .most = here_});
   }
   return places;
 }
@@ -293,10 +269,12 @@ void RunningPrograms::leave_empty(const ProcessToCome& lost, const std::string& 
 void RunningPrograms::start(const MemberPlace& place) {
   const int slot = static_cast<int>(places_.size()), rank = place.place;
   places_.push_back(place);
-  if (!environment_) environment_.emplace(place.most, own_environment());
+  if (!environment_) {
+    environment_.emplace(changing_ ? place.most : job_.ranks, place.most, job_.on_host, own_environment());
+  }
   if (!starter_.open()) throw Failure(processes_.not_started(slot, "pipe"));
   OutputOfRanks::Ends output;
-  if (job_.tag) output = output_.add(fmt::format("[rank {}] ", rank));
+  if (job_.tag || job_.caller != nullptr) output = output_.add(job_.tag ? fmt::format("[rank {}] ", rank) : "");
   std::vector<std::string> variables = environment_->of(rank);
   if (changing_) variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
   const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -317,8 +295,11 @@ void RunningPrograms::hear_start() {
 
 void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   for (const pollfd& looked_at : output_.looked_at()) also.push_back(looked_at);
-  processes_.wait(std::move(also), changing_ ? std::min<Duration>(limit, kFulfilEvery) : limit);
+  if (job_.caller != nullptr) also.push_back(job_.caller->looked_at());
+  const bool looks_often = changing_ != nullptr || job_.caller != nullptr;
+  processes_.wait(std::move(also), looks_often ? std::min<Duration>(limit, kFulfilEvery) : limit);
   output_.pass_on();
+  hear_caller();
   processes_.attend();
   if (!changing_) return;
   if (!to_part_with_.empty() && !over()) (void)changing_->known();  // by which a master that has just gone shows
@@ -328,6 +309,18 @@ void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   if (shared_ != nullptr) shared_->fulfil_wishes([this](const std::string& line) { say(line); });
   if (is_silent) return;
   for (const auto& [slot, wait_status] : std::exchange(to_part_with_, {})) take_end(slot, wait_status);
+}
+
+void RunningPrograms::hear_caller() {
+  if (job_.caller == nullptr) return;
+  job_.caller->hear([this](const CallerWords& words) {
+    if (words.kind == CallerWords::Kind::signal) ::kill(::getpid(), words.number);
+    if (words.kind == CallerWords::Kind::end && !over()) fail(kEndedWithOthers);
+  });
+  if (job_.caller->is_beat_due() && !output_.pending()) tell_caller({});
+  if (!job_.caller->is_gone()) return;
+  failed_ = true;
+  processes_.kill_within(Duration::zero());
 }
 
 void RunningPrograms::part_with(MemberNumber number, JobOfMembers::Fate fate) {
@@ -424,10 +417,11 @@ std::string RunningPrograms::consequence_of_loss() {
         std::ranges::any_of(job.view.members, [this](const PlacedMember& member) { return is_here(member.number); });
     if (job.end == JobEnd::given_up && !is_there) return "; the job is over: nobody is left who has its model";
   }
-  return processes_.running() > 0 ? "; the others are ended" : "";
+  return processes_.running() > 0 || (!changing_ && job_.on_host.hosts > 1) ? "; the others are ended" : "";
 }
 
 void RunningPrograms::fail(int status) {
+  if (job_.caller != nullptr) tell_caller({.kind = HostWords::Kind::failed, .number = status});
   failed_ = true;
   status_ = status;
   processes_.kill_within(job_.grace);
@@ -443,6 +437,7 @@ std::string RunningPrograms::name_of(int slot) const {
 /// Where the job is elsewhere it goes on without the processes that are here: those that are in it leave.
 bool RunningPrograms::interrupted() {
   const char* const signal = sigabbrev_np(processes_.interrupted());
+  if (job_.caller != nullptr) return true;
   if (!remote_) {
     say(fmt::format("SIG{} is passed on to the ranks; a second signal kills them", signal));
     return true;
@@ -481,12 +476,14 @@ void RunningPrograms::end_what_is_left() {
 /// After a signal output that nobody reads is dropped: perhaps it came for that reason.
 void RunningPrograms::write_what_is_left() {
   output_.end();
+  if (job_.caller != nullptr) tell_caller({.kind = HostWords::Kind::ended});
   TimePoint read = clock_.now();
   while (output_.pending()) {
     const Duration left = processes_.interrupted() != 0 ? read + kUnread - clock_.now() : Duration(1h);
-    if (left <= Duration::zero()) return;
-    processes_.wait(output_.looked_at(), left);
+    if (left <= Duration::zero() || (job_.caller != nullptr && job_.caller->is_gone())) return;
+    processes_.wait(output_.looked_at(), job_.caller != nullptr ? std::min<Duration>(left, kFulfilEvery) : left);
     if (output_.pass_on()) read = clock_.now();
+    hear_caller();
     processes_.attend();
   }
 }
@@ -494,7 +491,7 @@ void RunningPrograms::write_what_is_left() {
 }  // namespace
 
 EndOfPrograms run_program_ranks(const ProgramRanks& job, const std::string& name) {
-  return RunningPrograms(job, name).run();
+  return job.hosts.empty() ? RunningPrograms(job, name).run() : run_on_hosts(job, name);
 }
 
 }  // namespace stretto::command

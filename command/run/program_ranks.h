@@ -6,14 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "command/run/places/host_list.h"
+#include "command/run/places/rank_environment.h"
 #include "stretto/base/clock.h"
 #include "stretto/membership/masters/job_address.h"
 
 namespace stretto::command {
 
-/// A job whose ranks are processes of any program on this host.
+class CallingLauncher;
+
+/// A job whose ranks are processes of any program, on this host or others.
 struct ProgramRanks {
   std::vector<std::string> program;  ///< and its arguments; looked for on PATH
+  bool is_own = false;               ///< it is this Stretto, wherever that lies on a host
   int ranks = 1;                     ///< at a time
   /// The job goes on without ranks that are lost as long as so many are left: members change. 0: it does not.
   int least = 0;
@@ -36,6 +41,12 @@ struct ProgramRanks {
   Duration grace_of_excluded() const {
     return evict > Duration::zero() ? std::min<Duration>(grace, std::chrono::seconds(5)) : grace;
   }
+  std::vector<HostRanks> hosts = {};                  ///< where they are started; empty: on this host
+  std::string rsh = {};                               ///< with `hosts`: the remote shell, and its options
+  Duration answer_within = std::chrono::seconds(30);  ///< with `hosts`: the launcher on each, before the job begins
+  /// The launcher that has started this one for one of its hosts, `on_host`; null: a person has started it.
+  CallingLauncher* caller = nullptr;
+  RanksOfHost on_host = {};
   bool tag = false;            ///< each line of output begins with its rank
   bool reads_reports = false;  ///< where members change: EndOfPrograms::reports are asked for
 };

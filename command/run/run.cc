@@ -6,10 +6,12 @@
 
 #include "command/cli/commands.h"
 #include "command/cli/values.h"
+#include "command/run/calling_launcher.h"
+#include "command/run/hosts_of_job.h"
 #include "command/run/job_options.h"
+#include "command/run/places/rank_environment.h"
+#include "command/run/places/rank_range.h"
 #include "command/run/program_ranks.h"
-#include "command/run/rank_environment.h"
-#include "command/run/rank_range.h"
 #include "stretto/base/error.h"
 #include "stretto/membership/job.h"
 
@@ -19,22 +21,32 @@ namespace {
 
 constexpr const char* kName = "stretto run";
 
-void describe_run(CommandLine& line, ProgramRanks& job) {
+struct RunCommand {
+  ProgramRanks job{.ranks = 0};
+  bool is_for_caller = false;  // a launcher on another host has the job
+};
+
+void describe_run(CommandLine& line, RunCommand& run) {
+  ProgramRanks& job = run.job;
   line.heading("The job");
-  line.option("--ranks", "N",
-              "How many processes of the program are started, from 1 to 1024. Must be given. MIN:MAX: MAX are started, "
-              "and a program of Stretto goes on without those that are lost as long as MIN are left. SIGTERM to one of "
-              "them has it leave with nothing lost (docs/elastic.md).",
-              [&job](std::string_view option, const std::string& text) {
-                const RankRange range = parse_rank_range(option, text);
-                job.ranks = range.most;
-                job.least = range.is_range ? range.least : 0;
-              });
+  line.option(
+      "--ranks", "N",
+      "How many processes of the program are started, from 1 to 1024. Must be given, but with --hosts. MIN:MAX: "
+      "MAX are started, "
+      "and a program of Stretto goes on without those that are lost as long as MIN are left. SIGTERM to one of "
+      "them has it leave with nothing lost (docs/elastic.md).",
+      [&job](std::string_view option, const std::string& text) {
+        const RankRange range = parse_rank_range(option, text);
+        job.ranks = range.most;
+        job.least = range.is_range ? range.least : 0;
+      });
+  describe_hosts(line, job);
   describe_members(line, job);
   line.option(
       "--liveness", "TIME",
       "With --listen: a host of which nothing comes for so long, and whose kernel acknowledges nothing, is lost "
-      "with its members; from 1s. Less goes on sooner, more outlives a longer break of a link. Default 5s.",
+      "with its members; from 1s. Less goes on sooner, more outlives a longer break of a link. With --hosts the ranks "
+      "of a host are ended where nothing comes from this command for so long, too. Default 5s.",
       [&job](std::string_view option, const std::string& text) {
         job.liveness = parse_duration(option, text, "5s");
         if (job.liveness < std::chrono::seconds(1)) reject(option, text, "expected a time from 1s", "5s");
@@ -42,9 +54,12 @@ void describe_run(CommandLine& line, ProgramRanks& job) {
   describe_restarts(line, job);
   describe_grace(line, job);
   describe_tag(line, job);
+  line.flag("--from-launcher", "", "For --hosts, which calls it on the hosts: the job comes by standard input.",
+            [&run](std::string_view, const std::string&) { run.is_for_caller = true; });
   line.rest("PROGRAM", job.program, CommandLine::Presence::required);
   line.example("stretto run --ranks 4 -- python train.py", "Four ranks of a script with stretto.Optimizer.");
   line.example("stretto run --ranks 4 --tag -- ./mine --epochs 3 2> log", "Which rank says what?");
+  line.example("stretto run --hosts a,b:4 -- python train.py", "Five ranks, by ssh: one on a, four on b.");
   line.note(
       "A rank finds in its environment what torchrun sets: RANK, LOCAL_RANK, ROLE_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
       "ROLE_WORLD_SIZE, ROLE_NAME, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, "
@@ -74,7 +89,14 @@ std::optional<LaunchedRank> own_place() {
   }
 }
 
-int run_ranks_of_a_program(const ProgramRanks& job) {
+int run_ranks_of_a_program(const RunCommand& command) {
+  if (command.is_for_caller) return run_for_caller();
+  ProgramRanks job = command.job;
+  if (!job.hosts.empty()) {
+    check_hosts(job);
+  } else if (!job.rsh.empty()) {
+    throw UsageError(fmt::format("--rsh {} without --hosts: expected both, as in --hosts a,b:4", job.rsh));
+  }
   if (job.ranks == 0) {
     throw UsageError("--ranks is missing: expected how many ranks to start, as in --ranks 4 -- python train.py");
   }
@@ -92,10 +114,10 @@ int run_ranks_of_a_program(const ProgramRanks& job) {
 
 Subcommand run_command() {
   return make_command({.name = "run",
-                       .summary = "Starts a program as the ranks of a job on this host.",
-                       .introduction = "Starts any program as the ranks of a job on this host, each a process of its "
-                                       "own, and ends when they have ended."},
-                      ProgramRanks{.ranks = 0}, describe_run, run_ranks_of_a_program);
+                       .summary = "Starts a program as the ranks of a job, on this host or others.",
+                       .introduction = "Starts any program as the ranks of a job, on this host or others, each a "
+                                       "process of its own, and ends when they have ended."},
+                      RunCommand(), describe_run, run_ranks_of_a_program);
 }
 
 }  // namespace stretto::command

@@ -87,16 +87,11 @@ void keep(const RatePrediction& prediction, const std::string& folder) {
   if (!written) print_to(stderr, fmt::format("stretto: {}\n", written.error().message));
 }
 
-/// The exit code of this command for the exit status of a launcher of programs.
-int code_of_members(const EndOfPrograms& end) {
-  if (end.interrupted) return kInterrupted;
-  return end.status > 128 || end.first_lost > 128 ? static_cast<int>(kLostRank) : end.status;
-}
-
 /// The ranks of the run, each of which is this command again.
 ProgramRanks members_of(const TrainCommand& command) {
   ProgramRanks job = command.members;
   job.program = own_program();
+  job.is_own = !job.hosts.empty();
   job.reads_reports = true;
   return job;
 }
@@ -104,7 +99,7 @@ ProgramRanks members_of(const TrainCommand& command) {
 /// `code`: is told the exit code where they do not reach the end.
 JobResult run_members(const ProgramRanks& job, int& code) {
   EndOfPrograms end = run_program_ranks(job, "stretto train");
-  code = code_of_members(end);
+  code = code_of(end);
   JobResult result{.reports = std::move(end.reports), .reached_end = end.reached_end};
   result.exit_status.assign(result.reports.size(), 0);
   return result;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "command/cli/exit_code.h"
+#include "command/machine/programs.h"
 #include "command/predict/simulated_choice.h"
+#include "command/run/hosts_of_job.h"
 #include "command/run/job_options.h"
 #include "command/train/rate_watch.h"
 #include "stretto/base/error.h"
@@ -86,12 +89,14 @@ void set_range(const JobOption& ranks, TrainOptions& options, std::string_view w
   options.ranks = most.ranks;
 }
 
-void describe(CommandLine& line, TrainOptions& options, std::string_view heading) {
+/// `gives_ranks`: is set where --ranks is given.
+void describe(CommandLine& line, TrainOptions& options, std::string_view heading, bool* gives_ranks = nullptr) {
   line.heading(std::string(heading));
   for (const JobOption& option : job_options()) {
     if (option.heading != heading) continue;
     const auto add = option.is_flag() ? &CommandLine::flag : &CommandLine::option;
-    const Setter::Function set = [&option, &options](std::string_view written, const std::string& text) {
+    const Setter::Function set = [&option, &options, gives_ranks](std::string_view written, const std::string& text) {
+      if (option.name == "ranks" && gives_ranks != nullptr) *gives_ranks = true;
       if (option.name == "ranks" && text.find(':') != std::string::npos)
         return set_range(option, options, written, text);
       check_text(option, written, text);
@@ -102,11 +107,11 @@ void describe(CommandLine& line, TrainOptions& options, std::string_view heading
   }
 }
 
-void describe_job(CommandLine& line, TrainOptions& options) {
+void describe_job(CommandLine& line, TrainOptions& options, bool* gives_ranks = nullptr) {
   if (const auto launched = fixed_place()) options.ranks = launched->ranks;
   line.positional("WORKLOAD", CommandLine::Presence::required, fmt::format("what to train: {}", join(workload_names())),
                   one_of(options.workload, workload_names()));
-  describe(line, options, "The job");
+  describe(line, options, "The job", gives_ranks);
 }
 
 void describe_algorithm(CommandLine& line, TrainOptions& options) {
@@ -143,10 +148,11 @@ void add_epilogue(CommandLine& line) {
 }
 
 void describe_train(CommandLine& line, TrainCommand& command) {
-  describe_job(line, command.options);
+  describe_job(line, command.options, &command.gives_ranks);
   describe(line, command.options, "The algorithm");
   describe_algorithm(line, command.options);
   describe(line, command.options, "Between hosts");
+  describe_hosts(line, command.members);
   line.heading("Processes that come");
   describe_restarts(line, command.members);
   describe_members(line, command.members);
@@ -166,6 +172,7 @@ void describe_train(CommandLine& line, TrainCommand& command) {
       "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
       "One rank three times slower than the rest; nobody waits for it.");
   line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
+  line.example("stretto train vowels --hosts a:2,b:2", "Two ranks on each of two hosts, by ssh.");
   line.example("stretto train vowels --ranks 2:8 --restarts 3 --listen 29400",
                "Goes on with two; others take the places of lost ones, and come by stretto join.");
   line.example("stretto train digits --simulated --ranks 64 --pace 1ms --algorithm eager-solo",
@@ -279,11 +286,41 @@ void check_training(const TrainOptions& options) {
   if (!options.out.empty()) require_writable_folder("--out", options.out);
 }
 
+int code_of(const EndOfPrograms& end) {
+  if (end.interrupted) return kInterrupted;
+  return end.status > 128 || end.first_lost > 128 ? static_cast<int>(kLostRank) : end.status;
+}
+
+bool TrainCommand::starts_hosts() const {
+  return !members.hosts.empty() && !launched_from_outside();
+}
+
 bool TrainCommand::starts_members() const {
   return has_member_options(members) && !launched_as_member();
 }
 
 namespace {
+
+/// Takes from the hosts how many ranks there are, where no option says it.
+void take_hosts(TrainCommand& command) {
+  if (command.options.simulated || command.predict_from != 0) {
+    throw UsageError(fmt::format("{} with --hosts: expected ranks on this host",
+                                 command.options.simulated ? "--simulated" : "--predict"));
+  }
+  command.members.ranks = command.gives_ranks ? command.options.ranks : 0;
+  command.members.least = command.options.least;
+  if (command.options.liveness > Duration::zero()) command.members.liveness = command.options.liveness;
+  check_hosts(command.members);
+  command.options.ranks = command.members.ranks;
+}
+
+/// A fixed number of ranks on hosts, each of which is this command again.
+int run_ranks_on_hosts(const TrainCommand& command) {
+  ProgramRanks job = command.members;
+  job.program = own_program();
+  job.is_own = true;
+  return code_of(run_program_ranks(job, "stretto train"));
+}
 
 /// Takes from the options of the run what those of its members do not say.
 void check_members(TrainCommand& command) {
@@ -331,11 +368,15 @@ void check_prediction(const TrainOptions& options) {
 
 Subcommand train_command(std::function<int(const TrainCommand&)> run) {
   const auto checked = [run = std::move(run)](TrainCommand& command) {
-    check_training(command.options);
+    if (command.starts_hosts()) take_hosts(command);
+    const bool on_hosts = command.starts_hosts() && command.members.least == 0;
+    TrainOptions options = command.options;
+    if (on_hosts) options.out = options.resume = "";  // of rank 0's host
+    check_training(options);
     check_members(command);
     if (command.predict_from != 0) check_prediction(command.options);
     require_effect(command.options, std::span(&command.options.algorithm, 1));
-    return run(command);
+    return on_hosts ? run_ranks_on_hosts(command) : run(command);
   };
   return make_command({.name = "train",
                        .summary = "Trains a network on several ranks, by one algorithm.",

@@ -18,9 +18,13 @@ namespace stretto::command {
 struct TrainCommand {
   TrainOptions options;
   std::uint64_t predict_from = 0;  ///< --predict: from so many first steps of each rank; 0: no prediction
-  ProgramRanks members;            ///< how ranks are started to which others may come, as far as options say so
+  /// How ranks are started on hosts, or so that others may come to them, as far as options say so.
+  ProgramRanks members;
+  bool gives_ranks = false;  ///< --ranks was given
   Output output;
 
+  /// Whether ranks are started on hosts that are named, by this process.
+  bool starts_hosts() const;
   /// Whether the ranks are processes of their own, to which others may come, and this one starts them.
   bool starts_members() const;
 };
@@ -38,6 +42,9 @@ struct CompareCommand {
 /// Torch and without reading the data; it returns an exit code.
 Subcommand train_command(std::function<int(const TrainCommand&)> run);
 Subcommand compare_command(std::function<int(const CompareCommand&)> run);
+
+/// The exit code of a command for the end of the ranks that it has started as programs.
+int code_of(const EndOfPrograms& end);
 
 /// Throws UsageError for an option that was given and has an effect under none of the algorithms.
 void require_effect(const TrainOptions& options, std::span<const std::string> algorithms);

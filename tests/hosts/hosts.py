@@ -8,6 +8,7 @@ import re
 import subprocess
 import unittest
 from collections.abc import Iterator, Mapping
+from typing import NoReturn
 
 HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
 Process = subprocess.Popen[str]
@@ -18,8 +19,8 @@ class Hosts:
     steady clock of each is `apart` seconds ahead of that of the one before it."""
 
     def __init__(self, number: int, rate: str = "", keep: str = "", family: str = "", apart: int = 0) -> None:
-        state = f"/run/stretto-hosts-test-{os.getpid()}"
-        self._environment = {**os.environ, "HOSTS_STATE": state, "HOSTS_KEEP": keep, "HOSTS_FAMILY": family}
+        self.state = f"/run/stretto-hosts-test-{os.getpid()}"
+        self._environment = {**os.environ, "HOSTS_STATE": self.state, "HOSTS_KEEP": keep, "HOSTS_FAMILY": family}
         if apart:
             self._environment["HOSTS_APART"] = str(apart)
         self._number = number
@@ -45,6 +46,10 @@ class Hosts:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def become(self, host: int, command: tuple[str | pathlib.Path, ...]) -> NoReturn:
+        """This process becomes a command on a host."""
+        os.execve(HOSTS, [str(HOSTS), "exec", str(host), *map(str, command)], self._environment)
 
     def has(self, host: int, path: str) -> bool:
         return self.call("exec", str(host), "test", "-e", path).returncode == 0

@@ -1,4 +1,4 @@
-#include "command/run/rank_environment.h"
+#include "command/run/places/rank_environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "command/run/rank_range.h"
+#include "command/run/places/rank_range.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

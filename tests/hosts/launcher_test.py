@@ -1,0 +1,470 @@
+"""`stretto run --hosts` and `stretto train --hosts`. Hosts are network namespaces (hosts.sh), whose `rsh` is the remote
+shell.
+
+    launcher_test.py PROGRAM LAUNCHED_RANK LOOP_OF_MEMBERS PYTHON PACKAGE [--times 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import pty
+import re
+import signal
+import stat
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from collections.abc import Callable
+
+from hosts import HOSTS, Hosts, Process
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
+import loops  # noqa: E402
+
+PROGRAM, LAUNCHED_RANK, LOOP, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(5))
+TIMES = 1  # each way to end
+if "--times" in sys.argv:
+    at = sys.argv.index("--times")
+    TIMES = int(sys.argv.pop(at + 1))
+    sys.argv.pop(at)
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
+RSH = f"{HOSTS} rsh"
+WATCHDOG = 60  # seconds, for what takes a second or two
+# What its caller ends leaves what it has started: as ssh does, whose other end is on another host.
+PARTED_RSH = """#!/bin/bash
+host=${1#h}; shift
+exec nsenter -t "$(HOSTS_STATE=%(state)s %(hosts)s pid "$host")" -n -m -u -i -p -- setsid sh -c "$*"
+"""
+SLEEP = "trap 'echo rank $RANK is told to end; exit 9' TERM; echo rank $RANK sleeps; while :; do sleep 0.05; done"
+
+
+class Launcher:
+    """`stretto COMMAND` beside the switch, and what it has written so far."""
+
+    def __init__(self, hosts: Hosts, *words: str, rsh: str = RSH, environment: dict[str, str] | None = None) -> None:
+        self.process: Process = hosts.start(0, (PROGRAM, words[0], "--rsh", rsh, *words[1:]), environment or {})
+        self.printed, self.said = "", ""
+        self._readers = [
+            threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("stdout", "stderr")
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str) -> None:
+        for line in getattr(self.process, name):
+            if name == "stdout":
+                self.printed += line
+            else:
+                self.said += line
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        begin = time.monotonic()
+        while not condition():
+            if self.process.poll() is not None or time.monotonic() > begin + WATCHDOG:
+                raise AssertionError(f"no {what}: {self.process.returncode}, {self.printed}{self.said}")
+            time.sleep(0.02)
+
+    def wait_for_lines(self, number: int, of: str) -> None:
+        self.wait(lambda: len(re.findall(of, self.printed)) >= number, f"{number} lines of {of}")
+
+    def end(self) -> int:
+        status = self.process.wait(timeout=WATCHDOG)
+        for reader in self._readers:
+            reader.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
+        return status
+
+
+def call(hosts: Hosts, *words: str, **more: object) -> tuple[int, str, str]:
+    """The status of a launcher, and what it has written."""
+    launcher = Launcher(hosts, *words, **more)
+    status = launcher.end()
+    return status, launcher.printed, launcher.said
+
+
+def processes_on(hosts: Hosts, host: int) -> str:
+    """All but those that make the host, and that look."""
+    listed = hosts.call("exec", str(host), "ps", "-eo", "pid=,stat=,args=").stdout.splitlines()
+    return "\n".join(line for line in listed if not re.search(r"ps -eo|__host|sleep infinity|hosts\.sh exec| Z", line))
+
+
+class OnHosts(unittest.TestCase):
+    def assert_nothing_is_left(self, hosts: Hosts, number: int) -> None:
+        begin = time.monotonic()
+        while left := "".join(processes_on(hosts, host) for host in range(1, number + 1)):
+            self.assertLess(time.monotonic() - begin, WATCHDOG, left)
+            time.sleep(0.05)
+
+    def sleeping(self, hosts: Hosts, *options: str, **more: object) -> Launcher:
+        """Rank 0 on h1, ranks 1 and 2 on h2, which sleep."""
+        launcher = Launcher(hosts, "run", "--hosts", "h1,h2:2", *options, "--", "sh", "-c", SLEEP, **more)
+        launcher.wait_for_lines(3, "sleeps\n")
+        return launcher
+
+
+class RanksOnHosts(OnHosts):
+    """A fixed number of them."""
+
+    def test_are_numbered_host_by_host(self) -> None:
+        place = "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE"
+        script = f"echo $(hostname) {place} $MASTER_ADDR $MASTER_PORT $STRETTO_MEETING $MINE $PWD"
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, Hosts(2) as hosts:
+            stretto = (PROGRAM, "run", "--hosts", "h1,h2:2", "--rsh", RSH, "--", "sh", "-c", script)
+            here = os.getcwd()
+            os.chdir(folder)
+            try:
+                process = hosts.start(0, stretto, {"MINE": "a word"})
+            finally:
+                os.chdir(here)
+            out, said = process.communicate(timeout=WATCHDOG)
+            self.assertEqual((process.returncode, said), (0, ""))
+            ranks = sorted((line.split() for line in out.splitlines()), key=lambda words: words[1])
+            self.assertEqual(
+                [words[:8] for words in ranks],
+                [
+                    ["h1", "0", "3", "0", "1", "0", "2", "10.77.0.1"],
+                    ["h2", "1", "3", "0", "2", "1", "2", "10.77.0.1"],
+                    ["h2", "2", "3", "1", "2", "1", "2", "10.77.0.1"],
+                ],
+            )
+            self.assertEqual(len({tuple(words[8:]) for words in ranks}), 1)
+            self.assertRegex(ranks[0][9], r"^10\.77\.0\.1:\d+$")
+            self.assertEqual(ranks[0][10:], ["a", "word", folder])
+
+    def test_meet_in_cpp(self) -> None:
+        with Hosts(2) as hosts:
+            for where in ("h1:2,h2:2", "h2:2"):
+                for test in ("storm", "count"):
+                    self.assertEqual(call(hosts, "run", "--hosts", where, "--", LAUNCHED_RANK, test), (0, "", ""))
+
+    def test_meet_in_python(self) -> None:
+        with Hosts(2) as hosts:
+            status, out, said = call(
+                hosts,
+                "run",
+                "--hosts",
+                "h1,h2:2",
+                "--tag",
+                "--",
+                PYTHON,
+                str(EXAMPLE),
+                environment={"PYTHONPATH": PACKAGE, "OMP_NUM_THREADS": "1"},
+            )
+            self.assertEqual(status, 0, said)
+            self.assertEqual(sorted(out.splitlines()), [f"[rank {i}] rank {i} of 3: 300 batches" for i in range(3)])
+
+    def test_are_those_that_fit(self) -> None:
+        with Hosts(2) as hosts:
+            status, out, said = call(hosts, "run", "--hosts", "h1:2,h2:2", "--ranks", "2", "--", "hostname")
+            self.assertEqual((status, out, said), (0, "h1\nh1\n", ""))
+
+    def test_train(self) -> None:
+        with Hosts(2) as hosts:
+            status, out, said = call(hosts, "train", "--hosts", "h1:2,h2", "hyperplane", "--epochs", "2")
+            self.assertEqual(status, 0, said)
+            made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
+            self.assertEqual(made, applied)
+            self.assertIn("3 ranks, seed 1;", out)
+            self.assertIn("\n 2 (h2) ", out)
+
+    def test_write_whole_lines(self) -> None:
+        script = 'printf "out $RANK\\n"; printf "err $RANK" >&2; printf "\\377\\n"'
+        with Hosts(2) as hosts:
+            launcher = hosts.start(
+                0,
+                (
+                    PROGRAM,
+                    "run",
+                    "--hosts",
+                    "h1:2,h2:2",
+                    "--tag",
+                    "--rsh",
+                    RSH,
+                    "--",
+                    "sh",
+                    "-c",
+                    f"for i in 1 2 3; do {script}; done",
+                ),
+                {},
+            )
+            launcher.stdout.reconfigure(errors="surrogateescape")
+            out, said = launcher.communicate(timeout=WATCHDOG)
+            self.assertEqual(launcher.returncode, 0, said)
+            self.assertEqual(
+                sorted(out.splitlines()),
+                sorted(f"[rank {i}] {word}" for i in range(4) for word in (f"out {i}", "\udcff") * 3),
+            )
+            self.assertEqual(sorted(said.splitlines()), [f"[rank {i}] {f'err {i}' * 3}" for i in range(4)])
+
+    def test_end_with_the_status_of_the_first_that_fails(self) -> None:
+        fails = "[ $RANK = 1 ] && { while ! [ -e /dev/shm/fail ]; do sleep 0.05; done; %s; }; "
+        with Hosts(2) as hosts:
+            for how, status, said in (
+                ("exit 3", 3, "ended with exit status 3"),
+                ("kill -KILL $$", 137, "killed by SIGKILL"),
+            ):
+                launcher = Launcher(hosts, "run", "--hosts", "h1:2,h2:2", "--", "sh", "-c", fails % how + SLEEP)
+                launcher.wait_for_lines(3, "sleeps\n")
+                hosts.call("exec", "1", "touch", "/dev/shm/fail")
+                self.assertEqual(launcher.end(), status, launcher.said)
+                self.assertEqual(sorted(re.findall(r"rank (\d) is told to end", launcher.printed)), ["0", "2", "3"])
+                self.assertIn(f"[h1] stretto run: rank 1 of 4: {said}; the others are ended\n", launcher.said)
+                self.assert_nothing_is_left(hosts, 2)
+                hosts.call("exec", "1", "rm", "/dev/shm/fail")
+            for program, status in (("./no-such-program", 127), ("/etc/passwd", 126)):
+                ended, _, said = call(hosts, "run", "--hosts", "h1,h2", "--", program)
+                self.assertEqual(ended, status, said)
+                self.assertIn(program, said)
+
+    def test_hear_signals(self) -> None:
+        script = "trap 'echo rank $RANK got %s; exit 0' %s; echo rank $RANK sleeps; while :; do sleep 0.05; done"
+        with Hosts(2) as hosts:
+            for name in ("INT", "TERM", "HUP"):
+                launcher = Launcher(hosts, "run", "--hosts", "h1,h2:2", "--", "sh", "-c", script % (name, name))
+                launcher.wait_for_lines(3, "sleeps\n")
+                launcher.process.send_signal(getattr(signal, f"SIG{name}"))
+                self.assertEqual(launcher.end(), 128 + getattr(signal, f"SIG{name}"), launcher.said)
+                self.assertEqual(sorted(re.findall(r"rank (\d) got " + name, launcher.printed)), ["0", "1", "2"])
+                own = [line for line in launcher.said.splitlines() if "stretto" in line]  # shells speak of children
+                self.assertEqual(own, [f"stretto run: SIG{name} is passed on to the ranks; a second signal kills them"])
+                self.assert_nothing_is_left(hosts, 2)
+            deaf = Launcher(
+                hosts,
+                "run",
+                "--hosts",
+                "h1,h2",
+                "--",
+                "sh",
+                "-c",
+                "trap '' TERM; echo sleeps; while :; do sleep 0.05; done",
+            )
+            deaf.wait_for_lines(2, "sleeps\n")
+            for _ in range(2):
+                deaf.process.send_signal(signal.SIGTERM)
+                deaf.wait(lambda: "is passed on" in deaf.said or deaf.process.poll() is not None, "word of a signal")
+            self.assertEqual(deaf.end(), 143, deaf.said)
+            self.assert_nothing_is_left(hosts, 2)
+
+    def test_have_the_secret_which_no_other_process_shows(self) -> None:
+        script = "echo secret $STRETTO_TOKEN; " + SLEEP
+        with Hosts(2) as hosts:
+            launcher = Launcher(hosts, "run", "--hosts", "h1,h2", "--", "sh", "-c", script)
+            launcher.wait_for_lines(2, "sleeps\n")
+            (secret,) = set(re.findall(r"secret ([0-9a-f]{32})\n", launcher.printed))
+            for host in (0, 1, 2):
+                self.assertNotIn(secret, hosts.call("exec", str(host), "ps", "-eo", "args").stdout)
+                for program in ("ssh", "rsh", "stretto"):
+                    shown = f"for p in $(pgrep -f {program}); do cat /proc/$p/environ; done"
+                    self.assertNotIn(secret, hosts.call("exec", str(host), "sh", "-c", shown).stdout)
+            launcher.process.terminate()
+            self.assertEqual(launcher.end(), 143)
+
+
+class EndsOnHosts(OnHosts):
+    """Nothing is left on any host, whatever ends."""
+
+    def parted(self, folder: str, hosts: Hosts) -> str:
+        path = pathlib.Path(folder) / "parted"
+        path.write_text(PARTED_RSH % {"state": hosts.state, "hosts": HOSTS})
+        path.chmod(stat.S_IRWXU)
+        return str(path)
+
+    def test_the_launcher(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            for _ in range(TIMES):
+                for name in ("SIGKILL", "SIGSTOP"):  # its end, and its silence
+                    launcher = self.sleeping(hosts, "--liveness", "2s", rsh=self.parted(folder, hosts))
+                    launcher.process.send_signal(getattr(signal, name))
+                    self.assert_nothing_is_left(hosts, 2)
+                    launcher.process.kill()
+                    launcher.end()
+
+    def test_its_terminal(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            terminal, shown = pty.openpty()
+            pid = os.fork()
+            if pid == 0:
+                os.login_tty(shown)
+                hosts.become(
+                    0,
+                    (
+                        PROGRAM,
+                        "run",
+                        "--hosts",
+                        "h1,h2:2",
+                        "--rsh",
+                        self.parted(folder, hosts),
+                        "--",
+                        "sh",
+                        "-c",
+                        SLEEP.replace("trap", ": "),
+                    ),
+                )
+            os.close(shown)
+            printed = b""
+            while printed.count(b"sleeps") < 3:
+                printed += os.read(terminal, 1000)
+            os.close(terminal)
+            _, status = os.waitpid(pid, 0)
+            self.assertEqual(os.waitstatus_to_exitcode(status), 128 + signal.SIGHUP)
+            self.assert_nothing_is_left(hosts, 2)
+
+    def test_a_launcher_on_a_host(self) -> None:
+        with Hosts(2) as hosts:
+            for _ in range(TIMES):
+                for name, why in (("KILL", "has ended before its ranks"), ("STOP", "nothing has come from it for 2 s")):
+                    launcher = self.sleeping(hosts, "--liveness", "2s")
+                    hosts.call("exec", "2", "pkill", f"-{name}", "-o", "-x", "stretto")
+                    self.assertEqual(launcher.end(), 1, launcher.said)
+                    self.assertRegex(
+                        launcher.said, f"host h2 is lost, with ranks 1 to 2 of 3: .*{why}.*; the others are ended"
+                    )
+                    self.assertEqual(re.findall("rank 0 is told to end", launcher.printed), ["rank 0 is told to end"])
+                    self.assert_nothing_is_left(hosts, 2)
+
+    def test_the_reader_of_its_output(self) -> None:
+        with Hosts(2) as hosts:
+            talks = (PROGRAM, "run", "--hosts", "h1,h2", "--rsh", RSH, "--", "sh", "-c", "while :; do echo word; done")
+            process = hosts.start(0, talks, {})
+            process.stdout.readline()
+            process.stdout.close()
+            self.assertEqual(process.wait(timeout=WATCHDOG), 128 + signal.SIGPIPE)
+            process.stderr.close()
+            self.assert_nothing_is_left(hosts, 2)
+
+
+class RefusalsOnHosts(OnHosts):
+    """One line each, and nothing is left."""
+
+    def assert_refused(self, hosts: Hosts, status: int, line: str, *options: str, **more: object) -> None:
+        ended, out, said = call(hosts, "run", *options, "--", "sh", "-c", SLEEP, **more)
+        self.assertEqual((ended, out), (status, ""), said)
+        self.assertRegex(said, f"^stretto(?: run)?: {line}\n(?:Try .*\n)?$")
+        self.assert_nothing_is_left(hosts, 2)
+
+    def test_of_words(self) -> None:
+        with Hosts(2) as hosts:
+            for line, *options in (
+                ("--hosts h2:0: expected HOST:N with N from 1 to 1024, as in --hosts a,b:4", "--hosts", "h1,h2:0"),
+                ("--hosts h1,h1: h1 is named twice; .*", "--hosts", "h1,h1"),
+                (
+                    "--ranks 5 on hosts with 3: expected more behind one of them, as in h2:4",
+                    "--hosts",
+                    "h1,h2:2",
+                    "--ranks",
+                    "5",
+                ),
+                ("--ranks 2:5 on hosts with 3: expected more .*", "--hosts", "h1,h2:2", "--ranks", "2:5"),
+                ("--here 2 with --hosts: expected HOST:2", "--hosts", "h1,h2", "--here", "2"),
+                (
+                    "--restarts 1 with --ranks 2: expected a range, as in --ranks 1:2",
+                    "--hosts",
+                    "h1,h2",
+                    "--restarts",
+                    "1",
+                ),
+            ):
+                self.assert_refused(hosts, 2, re.escape(line).replace(r"\.\*", ".*"), *options)
+            for shell, where in (("./no-shell", ""), ("no-shell", " on PATH")):
+                line = f"--rsh {shell}: there is no such program{where}; expected .*, as in --rsh ssh"
+                self.assert_refused(hosts, 2, line, "--hosts", "h1", rsh=shell)
+
+    def test_of_hosts(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+
+            def shell(text: str) -> str:
+                path = pathlib.Path(folder) / "shell"
+                path.write_text(f'#!/bin/bash\n[ $1 = h1 ] && exec {RSH} "$@"\n{text}\n')
+                path.chmod(stat.S_IRWXU)
+                return str(path)
+
+            two = ("--hosts", "h1,h2:2")
+            for text, line in (
+                (
+                    "echo 'Permission denied (publickey).' >&2; exit 255",
+                    "host h2: .* before Stretto was ready there: ended with exit status 255: Permission denied .*",
+                ),
+                (
+                    'echo Welcome; exec sh -c "${2//\\/bin\\/stretto/\\/bin\\/no-stretto}"',
+                    "host h2: .* exit status 127: no Stretto there, neither /.*/no-stretto nor on PATH",
+                ),
+                (
+                    "echo 'Welcome'; echo 'stretto launcher 0.1.2'; exec sleep 1000",
+                    r"host h2 has Stretto 0\.1\.2, and this is \d+\.\d+\.\d+: expected the same",
+                ),
+                ("kill -KILL $$", "host h2: .* was ready there: killed by SIGKILL"),
+            ):
+                environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+                self.assert_refused(hosts, 1, line, *two, rsh=shell(text), environment=environment)
+            self.assert_refused(hosts, 1, "host h9: .* there is no host 9 .*", "--hosts", "h1,h9")
+            hangs = f"no answer within 1 s from h2: expected a host that lets {folder}/shell in without a question"
+            self.assert_refused(hosts, 1, hangs, *two, "--rsh-timeout", "1s", rsh=shell("exec sleep 1000"))
+            here = os.getcwd()
+            os.chdir(folder)  # which hosts do not see
+            try:
+                no_folder = f"host h[12]: the folder {re.escape(folder)}, where the job was started: No such file .*"
+                self.assert_refused(hosts, 1, no_folder, *two)
+            finally:
+                os.chdir(here)
+
+
+class MembersOnHosts(OnHosts):
+    """Those of a job in which they change."""
+
+    def under_way(self, hosts: Hosts, number: int, *options: str, batches: int = 100_000) -> Launcher:
+        """All of so many have come."""
+        loop = (LOOP, "eager-quorum", str(batches), "account", "10ms")
+        launcher = Launcher(hosts, "run", *options, "--", *loop)
+        launcher.wait(lambda: "others come by: stretto join 10.77.0.254:" in launcher.said, "address")
+        at = re.search("stretto join ([^ ,]*)", launcher.said)[1]
+
+        def members() -> int:
+            return len(re.findall(r"^ +\d+ +\d+ +h\d$", hosts.call("exec", "0", PROGRAM, "members", at).stdout, re.M))
+
+        launcher.wait(lambda: members() == number, f"{number} members")
+        return launcher
+
+    def test_go_on_without_a_host(self) -> None:
+        batches = 3000
+        with Hosts(3) as hosts:
+            options = ("--hosts", "h1:2,h2:2,h3:2", "--ranks", "2:6", "--liveness", "2s")
+            launcher = self.under_way(hosts, 6, *options, batches=batches)
+            hosts.kill(3)
+            status = launcher.end()
+            self.assertEqual(status, 0, launcher.said)
+            self.assertRegex(launcher.said, "stretto run: host h3 is lost: .*; the others go on\n")
+            result = argparse.Namespace(returncode=status, stdout=launcher.printed, stderr=launcher.said)
+            self.assertEqual(loops.fault_of(result, batches), "")
+            self.assert_nothing_is_left(hosts, 3)
+
+    def test_end_where_too_few_are_left(self) -> None:
+        with Hosts(2) as hosts:
+            launcher = self.under_way(hosts, 2, "--hosts", "h1,h2", "--ranks", "1:2")
+            hosts.kill(1)
+            hosts.kill(2)
+            self.assertEqual(launcher.end(), 1, launcher.said)
+
+    def test_hear_signals(self) -> None:
+        with Hosts(2) as hosts:
+            launcher = self.under_way(hosts, 2, "--hosts", "h1,h2", "--ranks", "1:2")
+            launcher.process.send_signal(signal.SIGINT)
+            self.assertEqual(launcher.end(), 130, launcher.said)
+            self.assert_nothing_is_left(hosts, 2)
+
+    def test_train(self) -> None:
+        with Hosts(2) as hosts:
+            status, out, said = call(
+                hosts, "train", "--hosts", "h1:2,h2", "--ranks", "1:3", "hyperplane", "--epochs", "2"
+            )
+            self.assertEqual(status, 0, said)
+            made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
+            self.assertEqual(made, applied)
+
+
+if __name__ == "__main__":
+    unittest.main()
