@@ -463,6 +463,8 @@ std::optional<std::string> SimulatedMembers::run_process(VirtualRank& place, con
   } catch (const SimulatedLoss&) {
     return std::nullopt;
   } catch (const Left&) {
+    // One that was a spare may be in a view of which it has not heard.
+    cluster_.after(word_takes(), place.rank(), [this, number] { master_.lose(number); });
     return std::nullopt;
   }
 }
