@@ -40,6 +40,15 @@ void require(int nodes, const GridOptions& options) {
 
 }  // namespace
 
+GridOptions GridOptions::fitting(int nodes) const {
+  GridOptions out = *this;
+  while (out.dimensions > 1 && (out.dimensions > 30 || std::int64_t{1} << out.dimensions > nodes)) {
+    out = {.dimensions = out.dimensions - 1};
+  }
+  if (out.dimensions == 1 || (out.rows > 0 && grid_layer(out.rows, out.dimensions, nodes) > nodes)) out.rows = 0;
+  return out;
+}
+
 GridLayout::GridLayout(int nodes, const GridOptions& options, int side_before)
     : nodes_(nodes), dimensions_(options.dimensions), shape_(options.shape) {
   require(nodes, options);

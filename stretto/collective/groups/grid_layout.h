@@ -16,6 +16,9 @@ struct GridOptions {
   GridShape shape = GridShape::rectangle;
   int dimensions = 2;  ///< d; more have shorter lines, of fewer bytes in fewer messages, and take more hops
   int rows = 0;        ///< of a rectangle; 1: one line of all. 0: about the d-th root of the nodes
+
+  /// As much of them as so many nodes, two or more, can have: of too few for a dimension the usual grid of fewer.
+  GridOptions fitting(int nodes) const;
 };
 
 /// Which nodes of an elastic grid are in a line with each other (Peng, "Scalable, Efficient Deep Learning by Means of

@@ -230,7 +230,7 @@ std::string share_warning(const std::string& name, double share, const std::vect
 std::string grid_warning(const RecipeOptions& options, int ranks) {
   if (ranks == 1) return {};
   const GridChoices choices = choices_of(options, ranks);
-  const GridLayout layout(ranks, choices.grid.grid);
+  const GridLayout layout(ranks, choices.grid.grid.fitting(ranks));
   const LineOptions& line = choices.grid.line;
   std::vector<int> lines;
   for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
@@ -257,7 +257,8 @@ std::string grid_warning(const RecipeOptions& options, int ranks) {
 
 void check_grid(const RecipeOptions& options, int ranks) {
   const GridChoices choices = choices_of(options, ranks);
-  if (ranks > 1) (void)GridLayout(ranks, choices.grid.grid);
+  const GridOptions& grid = choices.grid.grid;
+  if (ranks > 1) (void)GridLayout(ranks, options.members_change ? grid.fitting(ranks) : grid);
   check_state(options, true);
   choices.grid.line.require();
 }

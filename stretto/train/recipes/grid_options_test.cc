@@ -37,6 +37,16 @@ TEST(GridOptions, ThatHaveNoEffectAreSaid) {
   EXPECT_EQ(grid_warning(with(flight), 16), "");
 }
 
+TEST(GridOptions, ThatDoNotFitAFewWaitForMoreWhereMembersChange) {
+  for (const auto& [name, value] : {std::pair("grid-rows", "3"), std::pair("dimensions", "3")}) {
+    RecipeOptions options = with({{name, value}});
+    EXPECT_THROW(check_grid(options, 2), UsageError) << name;
+    options.members_change = true;
+    EXPECT_NO_THROW(check_grid(options, 2)) << name;
+    EXPECT_EQ(grid_warning(options, 2), "") << name;
+  }
+}
+
 TEST(GridOptions, ThatGoWithThePaperAloneAreRefusedWithCarry) {
   for (const auto& [name, value] : {std::pair("missing", "previous"), std::pair("rounds-in-flight", "2")}) {
     EXPECT_THROW(check_grid(with({{name, value}}), 4), UsageError);

@@ -1,7 +1,6 @@
 #include "stretto/train/job/members/line_worlds.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "stretto/base/error.h"
@@ -17,11 +16,7 @@ std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber mem
   }
   const auto place = std::ranges::find(nodes, member) - nodes.begin();
   if (nodes.size() < 2 || std::cmp_equal(place, nodes.size())) return {};
-  GridOptions fitting = grid;
-  while (std::size_t{1} << fitting.dimensions > nodes.size()) fitting = {.dimensions = fitting.dimensions - 1};
-  if (fitting.rows > 0 && std::pow(fitting.rows, fitting.dimensions - 1) > static_cast<double>(nodes.size())) {
-    fitting.rows = 0;
-  }
+  const GridOptions fitting = grid.fitting(static_cast<int>(nodes.size()));
   if (dimension >= fitting.dimensions) return {};
   std::vector<MemberNumber> line;
   const GridLayout layout(static_cast<int>(nodes.size()), fitting, fitting.dimensions == 2 ? view.rows : 0);
