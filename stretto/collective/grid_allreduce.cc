@@ -122,6 +122,14 @@ class GridAllreduce::Impl {
     if (here.line != nullptr) counts.add(here.line->counts());
     return counts;
   }
+  Traffic traffic() const {
+    const MutexLock lock(mutex_);
+    Traffic sent = sent_before_;
+    for (const Seat& seat : seats_) {
+      if (seat.line != nullptr) sent.add(seat.line->traffic());
+    }
+    return sent;
+  }
   void count_on_from(const Impl& before) {
     const int both = std::min(dimensions(), before.dimensions());
     for (int dimension = 0; dimension < both; ++dimension) {
@@ -190,6 +198,7 @@ class GridAllreduce::Impl {
       if (!seat.next) continue;
       if (seat.line != nullptr) {
         seat.before.add(seat.line->counts());
+        sent_before_.add(seat.line->traffic());
         left.push_back(std::move(seat.line));
       }
       seat.line = *std::exchange(seat.next, std::nullopt);
@@ -233,6 +242,7 @@ class GridAllreduce::Impl {
   StandingModel* newest_ = nullptr;  // pinned
   mutable Mutex mutex_;
   std::vector<Seat> seats_ GUARDED_BY(mutex_);  // by dimension
+  Traffic sent_before_ GUARDED_BY(mutex_);      // in the lines before
 };
 
 GridAllreduce::GridAllreduce(Engine& engine, const std::vector<BucketSpec>& buckets,
@@ -269,6 +279,9 @@ std::vector<std::string> GridAllreduce::take_lines() {
 }
 GridCounts GridAllreduce::counts(int dimension) const {
   return impl_->counts(dimension);
+}
+Traffic GridAllreduce::traffic() const {
+  return impl_->traffic();
 }
 void GridAllreduce::count_on_from(const GridAllreduce& before) {
   impl_->count_on_from(*before.impl_);

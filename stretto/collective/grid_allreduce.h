@@ -101,6 +101,8 @@ class GridAllreduce final : public Collective {
   std::vector<std::string> take_lines();
   /// Of this node's line of a dimension, up to now. Any thread.
   GridCounts counts(int dimension) const;
+  /// Where lines come and go: what this node has sent in all of them. Any thread.
+  Traffic traffic() const;
   int num_models() const;
   int num_results() const;  ///< of the dimension that has most
   std::uint64_t memory_bytes() const;

@@ -281,6 +281,7 @@ void Session::average(const std::vector<bool>& weigh) {
 Traffic Session::traffic() const {
   Traffic sent = sent_before_;
   sent.add(world().engine().traffic());
+  if (own_lines_ && recipe_ != nullptr && recipe_->grid() != nullptr) sent.add(recipe_->grid()->traffic());
   return sent;
 }
 

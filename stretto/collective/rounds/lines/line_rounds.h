@@ -67,6 +67,7 @@ class LineRounds final : public CollectiveBase, private BodyCodec {
   /// Whether the model of this version or a later one has been contributed, and what came of it has been applied.
   bool has_given(std::uint64_t version) const;
   int rank() const { return engine_.rank(); }
+  Traffic traffic() const { return engine_.traffic(); }  ///< of all that goes over its engine
   void abort(Driver& driver, const Error& why) { failure_.abort(driver, why); }
   bool failed() const { return failure_.failed(); }
   std::optional<Error> failure() const { return failure_.error(); }

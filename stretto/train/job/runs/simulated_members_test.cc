@@ -111,6 +111,7 @@ TEST_F(SimulatedMembersRun, LeaveTheLinesOfALostRankBesideTraining) {
     ASSERT_EQ(views.back().members, view_of(summary.members->worlds[1].members).members) << ranks;
     std::vector<std::uint64_t> by_number = summary.members->worlds[1].members;
     std::ranges::sort(by_number);
+    std::uint64_t sent_in_lines = 0;
     for (int dimension = 0; dimension < 2; ++dimension) {
       for (std::size_t at = 0; at < by_number.size(); ++at) {
         const MemberNumber member = by_number[at];
@@ -126,8 +127,10 @@ TEST_F(SimulatedMembersRun, LeaveTheLinesOfALostRankBesideTraining) {
         if (!before.empty()) {
           EXPECT_GT(counts.applied, 10u);
         }
+        sent_in_lines += counts.bytes_sent;
       }
     }
+    EXPECT_GE(summary.sent.body_bytes, sent_in_lines) << ranks;
   }
 }
 
