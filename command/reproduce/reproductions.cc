@@ -241,8 +241,8 @@ const std::vector<Reproduction>& table() {
        "Members that are lost and replaced, in virtual time and without gradients: the batches in results of an "
        "elastic "
        "grid, whose lines change beside training, and of eager-quorum, where all members go to another world, with 16, "
-       "64 and 256 members, up to --ranks. Fewer members make more steps, so that as many are lost. Twenty "
-       "minutes on one core; with --ranks 16 --steps 300 half a minute.",
+       "64 and 256 members, up to --ranks. Fewer members make more steps, so that as many are lost. Ten "
+       "minutes on one core; with --ranks 16 --steps 300 ten seconds.",
        "digits",
        {.ranks = 256, .repeats = 3, .steps = 1800, .pace = 1s},
        grid_churn_experiments,
