@@ -85,7 +85,8 @@ TEST_F(SimulatedMembersRun, ComeLeaveAndAreLostWithoutLosingABatch) {
   }
 }
 
-// A rank that is lost stops nobody: the others meet at the end alone. Who stays in a line stays in its world.
+// A rank that is lost stops nobody: the others meet after 100 steps, or at the end. Who stays in a line stays in its
+// world.
 TEST_F(SimulatedMembersRun, LeaveTheLinesOfALostRankBesideTraining) {
   for (const int ranks : {4, 5, 9, 12}) {
     TrainOptions grid = options("easgd-grid", "loss=1@8ms,loss=3@15ms,detect=2ms,back=never");
@@ -93,8 +94,8 @@ TEST_F(SimulatedMembersRun, LeaveTheLinesOfALostRankBesideTraining) {
     const RunSummary summary = run(grid);
     EXPECT_EQ(summary.deposits.applied, kBatches) << ranks;
     EXPECT_TRUE(summary.replicas_identical) << ranks;
-    ASSERT_EQ(summary.members->worlds.size(), 2u) << "both changes are one, at the end, of " << ranks;
-    EXPECT_GT(summary.members->worlds[1].seconds, 0.9 * summary.members->worlds[0].seconds + 0.02) << ranks;
+    ASSERT_EQ(summary.members->worlds.size(), 2u) << "both changes are one, where all meet, of " << ranks;
+    EXPECT_GT(summary.members->worlds[1].seconds, 0.4 * summary.wall_seconds) << ranks;
     const auto view_of = [](const std::vector<std::uint64_t>& members) {
       View view;
       for (const MemberNumber member : members) view.members.push_back({.number = member});
