@@ -11,8 +11,10 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
@@ -90,7 +92,9 @@ def call(hosts: Hosts, *words: str, **more: object) -> tuple[int, str, str]:
 def processes_on(hosts: Hosts, host: int) -> str:
     """All but those that make the host, and that look."""
     listed = hosts.call("exec", str(host), "ps", "-eo", "pid=,stat=,args=").stdout.splitlines()
-    return "\n".join(line for line in listed if not re.search(r"ps -eo|__host|sleep infinity|hosts\.sh exec| Z", line))
+    return "\n".join(
+        line for line in listed if not re.search(r"ps -eo|__host|sleep infinity|hosts\.sh exec|sshd| Z", line)
+    )
 
 
 class OnHosts(unittest.TestCase):
@@ -104,6 +108,19 @@ class OnHosts(unittest.TestCase):
         """Rank 0 on h1, ranks 1 and 2 on h2, which sleep."""
         launcher = Launcher(hosts, "run", "--hosts", "h1,h2:2", *options, "--", "sh", "-c", SLEEP, **more)
         launcher.wait_for_lines(3, "sleeps\n")
+        return launcher
+
+    def under_way(self, hosts: Hosts, number: int, *options: str, batches: int = 100_000, **more: object) -> Launcher:
+        """All of so many have come."""
+        loop = (LOOP, "eager-quorum", str(batches), "account", "10ms")
+        launcher = Launcher(hosts, "run", *options, "--", *loop, **more)
+        launcher.wait(lambda: "others come by: stretto join 10.77.0.254:" in launcher.said, "address")
+        at = re.search("stretto join ([^ ,]*)", launcher.said)[1]
+
+        def members() -> int:
+            return len(re.findall(r"^ +\d+ +\d+ +h\d$", hosts.call("exec", "0", PROGRAM, "members", at).stdout, re.M))
+
+        launcher.wait(lambda: members() == number, f"{number} members")
         return launcher
 
 
@@ -413,21 +430,81 @@ class RefusalsOnHosts(OnHosts):
                 os.chdir(here)
 
 
+class SshOnHosts(OnHosts):
+    """By ssh itself, over the network of the hosts."""
+
+    def setUp(self) -> None:
+        sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+        if sshd is None or shutil.which("ssh") is None:
+            self.skipTest("no ssh")
+        self.hosts = Hosts(2)
+        folder = tempfile.TemporaryDirectory(dir="/var/tmp")  # which hosts see
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for key in ("of_host", "of_user", "strange"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / key], check=True)
+        (self.folder / "authorized").write_text((self.folder / "of_user.pub").read_text())
+        os.makedirs("/run/sshd", exist_ok=True)
+        config = self.folder / "sshd"
+        config.write_text(
+            f"HostKey {self.folder}/of_host\nAuthorizedKeysFile {self.folder}/authorized\nStrictModes no\nUsePAM no\n"
+            "PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\n"
+        )
+        for host in (1, 2):
+            server = self.hosts.start(host, (sshd, "-D", "-e", "-f", config), {})
+            self.addCleanup(server.communicate)
+            for line in server.stderr:
+                if "listening on 0.0.0.0" in line:
+                    break
+        self.addCleanup(self.hosts.call, "down")  # first, with all that holds the pipes of the servers
+
+    def ssh(self, key: str) -> str:
+        config = self.folder / f"ssh_{key}"
+        known = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n"
+        names = "".join(f"Host h{host}\nHostName 10.77.0.{host}\n" for host in (1, 2))
+        config.write_text(f"IdentityFile {self.folder}/{key}\nIdentitiesOnly yes\n{known}{names}")
+        return f"ssh -F {config}"
+
+    def test_ranks_meet(self) -> None:
+        words = ("run", "--hosts", "h1:2,h2:2", "--", LAUNCHED_RANK, "count")
+        self.assertEqual(call(self.hosts, *words, rsh=self.ssh("of_user")), (0, "", ""))
+
+    def test_nothing_is_left_where_the_launcher_is_killed(self) -> None:
+        launcher = self.sleeping(self.hosts, rsh=self.ssh("of_user"))
+        launcher.process.kill()
+        self.assert_nothing_is_left(self.hosts, 2)
+        launcher.end()
+
+    def test_nothing_is_left_where_the_network_goes(self) -> None:
+        launcher = self.sleeping(self.hosts, "--liveness", "2s", rsh=self.ssh("of_user"))
+        self.hosts.cut(2)
+        self.assertEqual(launcher.end(), 1)
+        self.assertIn("host h2 is lost, with ranks 1 to 2 of 3: nothing has come from it for 2 s", launcher.said)
+        self.assert_nothing_is_left(self.hosts, 2)
+
+    def test_members_go_on_where_the_network_goes(self) -> None:
+        batches = 2000
+        options = ("--hosts", "h1:2,h2:2", "--ranks", "2:4", "--liveness", "2s")
+        launcher = self.under_way(self.hosts, 4, *options, batches=batches, rsh=self.ssh("of_user"))
+        self.hosts.cut(2)
+        status = launcher.end()
+        self.assertRegex(launcher.said, "host h2 is lost: nothing has come from it for 2 s; the others go on\n")
+        result = argparse.Namespace(returncode=status, stdout=launcher.printed, stderr=launcher.said)
+        self.assertEqual(loops.fault_of(result, batches), "", launcher.said)
+        self.assert_nothing_is_left(self.hosts, 2)
+
+    def test_refusals(self) -> None:
+        for key, host, why in (
+            ("strange", "h1", "ended with exit status 255: .*Permission denied .*"),
+            ("of_user", "no-such-host.invalid", "ended with exit status 255: .*Could not resolve hostname .*"),
+        ):
+            status, _, said = call(self.hosts, "run", "--hosts", host, "--", "true", rsh=self.ssh(key))
+            self.assertEqual(status, 1)
+            self.assertRegex(said, f"^stretto run: host {host}: ssh .* was ready there: {why}\n$")
+
+
 class MembersOnHosts(OnHosts):
     """Those of a job in which they change."""
-
-    def under_way(self, hosts: Hosts, number: int, *options: str, batches: int = 100_000) -> Launcher:
-        """All of so many have come."""
-        loop = (LOOP, "eager-quorum", str(batches), "account", "10ms")
-        launcher = Launcher(hosts, "run", *options, "--", *loop)
-        launcher.wait(lambda: "others come by: stretto join 10.77.0.254:" in launcher.said, "address")
-        at = re.search("stretto join ([^ ,]*)", launcher.said)[1]
-
-        def members() -> int:
-            return len(re.findall(r"^ +\d+ +\d+ +h\d$", hosts.call("exec", "0", PROGRAM, "members", at).stdout, re.M))
-
-        launcher.wait(lambda: members() == number, f"{number} members")
-        return launcher
 
     def test_go_on_without_a_host(self) -> None:
         batches = 3000
