@@ -132,7 +132,7 @@ class RunningHosts {
 EndOfPrograms RunningHosts::run() {
   Token token = JobSecret::by_environment().value_or(new_token());
   if (job_.least > 0) {
-    job_of_members_.emplace(job_, 0, [this](const std::string& line) { say(line); });
+    job_of_members_.emplace(job_, ranks_of(job_.hosts), [this](const std::string& line) { say(line); });
     master_ = job_of_members_->master();
     members_ = master_;
     token = job_of_members_->token();
@@ -389,11 +389,18 @@ void check_hosts(ProgramRanks& job) {
   if (EtcdAddress::is_meant_by(job.log)) {
     throw UsageError("--register etcd://… with --hosts: expected a FILE, or stretto join on each host");
   }
+  const bool all_are_here = std::ranges::all_of(job.hosts, &HostRanks::is_here);
+  if (!all_are_here && job.listen && (job.listen->host == "127.0.0.1" || job.listen->host == "localhost")) {
+    throw UsageError(
+        fmt::format("--listen {}: other hosts cannot come there; expected an address that they reach, or "
+                    "the port alone",
+                    job.listen->to_string()));
+  }
   if (job.rsh.empty()) {
     const char* const wanted = std::getenv("STRETTO_RSH");
     job.rsh = wanted != nullptr && *wanted != '\0' ? wanted : "ssh";
   }
-  if (std::ranges::all_of(job.hosts, &HostRanks::is_here)) return;
+  if (all_are_here) return;
   std::vector<std::string> words = split_list(job.rsh, ' ');
   std::erase(words, "");
   const std::string program = words.empty() ? "" : words.front();

@@ -301,6 +301,20 @@ class EndsOnHosts(OnHosts):
                     launcher.process.kill()
                     launcher.end()
 
+    def test_the_launcher_while_it_starts(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            hangs = pathlib.Path(folder) / "hangs"
+            parted = self.parted(folder, hosts)
+            hangs.write_text(f'#!/bin/bash\n[ $1 = h1 ] && exec {parted} "$@"\nexec {RSH} h2 exec sleep 1000\n')
+            hangs.chmod(stat.S_IRWXU)
+            for name, status in (("SIGKILL", -signal.SIGKILL), ("SIGINT", 128 + signal.SIGINT)):
+                launcher = Launcher(hosts, "run", "--hosts", "h1,h2", "--", "sh", "-c", SLEEP, rsh=str(hangs))
+                launcher.wait(lambda: "--from-launcher" in processes_on(hosts, 1), "launcher on h1")
+                launcher.wait(lambda: "sleep 1000" in processes_on(hosts, 2), "shell on h2")
+                launcher.process.send_signal(getattr(signal, name))
+                self.assertEqual((launcher.end(), launcher.printed), (status, ""))
+                self.assert_nothing_is_left(hosts, 2)
+
     def test_its_terminal(self) -> None:
         with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
             terminal, shown = pty.openpty()
@@ -377,6 +391,15 @@ class RefusalsOnHosts(OnHosts):
                     "5",
                 ),
                 ("--ranks 2:5 on hosts with 3: expected more .*", "--hosts", "h1,h2:2", "--ranks", "2:5"),
+                (
+                    "--listen 127.0.0.1:0: other hosts .*",
+                    "--hosts",
+                    "h1,h2",
+                    "--ranks",
+                    "1:2",
+                    "--listen",
+                    "127.0.0.1:0",
+                ),
                 ("--here 2 with --hosts: expected HOST:2", "--hosts", "h1,h2", "--here", "2"),
                 (
                     "--restarts 1 with --ranks 2: expected a range, as in --ranks 1:2",
