@@ -159,6 +159,13 @@ class RanksOnHosts(OnHosts):
                 for test in ("storm", "count"):
                     self.assertEqual(call(hosts, "run", "--hosts", where, "--", LAUNCHED_RANK, test), (0, "", ""))
 
+    def test_meet_by_ipv6(self) -> None:
+        with Hosts(2, family="ipv6") as hosts:
+            self.assertEqual(call(hosts, "run", "--hosts", "h1,h2", "--", LAUNCHED_RANK, "count"), (0, "", ""))
+            program = ("train", "--hosts", "h1,h2", "--ranks", "1:2", "hyperplane", "--steps", "20")
+            status, out, said = call(hosts, *program)
+            self.assertEqual(status, 0, said)
+
     def test_meet_in_python(self) -> None:
         with Hosts(2) as hosts:
             status, out, said = call(

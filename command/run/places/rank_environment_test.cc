@@ -48,6 +48,29 @@ TEST(RankEnvironment, HasWhatTorchrunSetsButItsStore) {
                                                            {"TORCHELASTIC_MAX_RESTARTS", "0"}}));
 }
 
+TEST(RankEnvironment, SaysWhichHostItIsOfSeveral) {
+  const RanksOfHost on_host{
+      .first = 4, .host = 1, .hosts = 3, .run_id = "stretto-run-x", .place = {"fd77::1", 29500, 4711}};
+  const RankEnvironment environment(7, 2, on_host, {"OMP_NUM_THREADS=3", "STRETTO_MEETING=far:1"});
+  EXPECT_EQ(variables_of(environment.of(5)),
+            (std::map<std::string, std::string>{{"RANK", "5"},
+                                                {"LOCAL_RANK", "1"},
+                                                {"ROLE_RANK", "5"},
+                                                {"ROLE_NAME", "default"},
+                                                {"WORLD_SIZE", "7"},
+                                                {"LOCAL_WORLD_SIZE", "2"},
+                                                {"ROLE_WORLD_SIZE", "7"},
+                                                {"GROUP_RANK", "1"},
+                                                {"GROUP_WORLD_SIZE", "3"},
+                                                {"MASTER_ADDR", "fd77::1"},
+                                                {"MASTER_PORT", "29500"},
+                                                {"OMP_NUM_THREADS", "3"},
+                                                {"STRETTO_MEETING", "[fd77::1]:4711"},
+                                                {"TORCHELASTIC_RUN_ID", "stretto-run-x"},
+                                                {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                                {"TORCHELASTIC_MAX_RESTARTS", "0"}}));
+}
+
 TEST(RankEnvironment, NothingOfAnotherLauncherIsLeft) {
   const RankEnvironment environment(2, {"RANK=7",
                                         "WORLD_SIZE=9",
