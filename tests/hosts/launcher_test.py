@@ -513,7 +513,7 @@ class SshOnHosts(OnHosts):
         self.assert_nothing_is_left(self.hosts, 2)
 
     def test_members_go_on_where_the_network_goes(self) -> None:
-        batches = 2000
+        batches = 1500
         options = ("--hosts", "h1:2,h2:2", "--ranks", "2:4", "--liveness", "2s")
         launcher = self.under_way(self.hosts, 4, *options, batches=batches, rsh=self.ssh("of_user"))
         self.hosts.cut(2)
@@ -537,7 +537,7 @@ class MembersOnHosts(OnHosts):
     """Those of a job in which they change."""
 
     def test_go_on_without_a_host(self) -> None:
-        batches = 3000
+        batches = 1500
         with Hosts(3) as hosts:
             options = ("--hosts", "h1:2,h2:2,h3:2", "--ranks", "2:6", "--liveness", "2s")
             launcher = self.under_way(hosts, 6, *options, batches=batches)
