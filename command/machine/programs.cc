@@ -122,6 +122,21 @@ std::string find_companion_in(const std::filesystem::path& folder, const std::st
 
 }  // namespace
 
+bool is_stretto() {
+  const std::string name = std::filesystem::path(own_program().front()).filename().string();
+  return name == "stretto" || name == "stretto-train";
+}
+
+std::string find_stretto() {
+  const std::filesystem::path folder = program_folder();
+  for (const auto& candidate :
+       {folder / "stretto", folder / ".." / ".." / "bin" / "stretto"}) {  // from libexec/stretto
+    std::error_code error;
+    if (std::filesystem::is_regular_file(candidate, error)) return candidate.lexically_normal().string();
+  }
+  return find_on_path("stretto");
+}
+
 std::string find_companion(const std::string& name) {
   return find_companion_in(program_folder(), name);
 }

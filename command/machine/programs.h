@@ -21,6 +21,13 @@ std::vector<std::string> own_program();
 /// The folder this program lies in.
 std::string program_folder();
 
+/// Whether this is `stretto`, or the part of it that trains, and no executable of one's own with its commands.
+bool is_stretto();
+
+/// The `stretto` that this is or belongs to; for an executable of one's own the one beside it, or on PATH. Empty if
+/// missing.
+std::string find_stretto();
+
 /// A file that belongs to this program: beside it in a build, in ../libexec/stretto when installed. Empty if missing.
 std::string find_companion(const std::string& name);
 

@@ -34,7 +34,7 @@ CallingLauncher::CallingLauncher()
   const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(nothing.get(), STDIN_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  const std::string hello = hello_line() + '\n';
+  const std::string hello = '\n' + hello_line() + '\n';  // behind what a login shell has not ended
   if (in_.get() < 0 || ::write(out_.get(), hello.data(), hello.size()) != static_cast<ssize_t>(hello.size())) {
     throw Failure({Errc::io, "--from-launcher is for stretto run --hosts, which speaks by standard input and output"});
   }
@@ -114,7 +114,7 @@ std::optional<ProgramRanks> CallingLauncher::take_job() {
     say({.kind = HostWords::Kind::refused, .words = error.what()});
     return std::nullopt;
   }
-  if (job.is_own && !job.program.empty()) job.program[0] = program_folder() + "/stretto";
+  if (job.is_own && !job.program.empty()) job.program[0] = find_stretto();
   say(ready);
   job.on_host.place = wait_for(CallerWords::Kind::begin).place;
   job.caller = this;

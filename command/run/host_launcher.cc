@@ -64,7 +64,7 @@ bool read_all(Descriptor& from, std::string& bytes) {
 
 std::vector<std::string> HostLauncher::command(const std::string& rsh, Duration answer_within,
                                                const std::string& program) const {
-  const std::string own = program_folder() + "/stretto";
+  const std::string own = find_stretto();
   if (host_.is_here()) return {own, "run", "--from-launcher", "--", program};
   std::vector<std::string> words = split_list(rsh, ' ');
   std::erase(words, "");

@@ -229,6 +229,7 @@ void RunningHosts::watch_once() {
     if (launcher.version() != stretto_version()) {
       give_up(fmt::format("host {} has Stretto {}, and this is {}: expected the same", launcher.name(),
                           one_line(launcher.version()), stretto_version()));
+      continue;
     }
     hosts_[at].has_job = true;
     hand_over_job(at);

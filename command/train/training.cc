@@ -91,7 +91,7 @@ void keep(const RatePrediction& prediction, const std::string& folder) {
 ProgramRanks members_of(const TrainCommand& command) {
   ProgramRanks job = command.members;
   job.program = own_program();
-  job.is_own = !job.hosts.empty();
+  job.is_own = !job.hosts.empty() && is_stretto();
   job.reads_reports = true;
   return job;
 }

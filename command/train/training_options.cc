@@ -318,7 +318,7 @@ void take_hosts(TrainCommand& command) {
 int run_ranks_on_hosts(const TrainCommand& command) {
   ProgramRanks job = command.members;
   job.program = own_program();
-  job.is_own = true;
+  job.is_own = is_stretto();
   return code_of(run_program_ranks(job, "stretto train"));
 }
 

@@ -187,6 +187,14 @@ class RanksOnHosts(OnHosts):
             status, out, said = call(hosts, "run", "--hosts", "h1:2,h2:2", "--ranks", "2", "--", "hostname")
             self.assertEqual((status, out, said), (0, "h1\nh1\n", ""))
 
+    def test_login_shells_may_speak_first(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Hosts(1) as hosts:
+            speaks = pathlib.Path(folder) / "speaks"
+            speaks.write_text(f'#!/bin/bash\necho Welcome\nprintf "to $1 "\necho banner >&2\nexec {RSH} "$@"\n')
+            speaks.chmod(stat.S_IRWXU)
+            ended = call(hosts, "run", "--hosts", "h1", "--", "hostname", rsh=str(speaks))
+            self.assertEqual(ended, (0, "h1\n", "[h1] banner\n"))
+
     def test_train(self) -> None:
         with Hosts(2) as hosts:
             status, out, said = call(hosts, "train", "--hosts", "h1:2,h2", "hyperplane", "--epochs", "2")
