@@ -118,7 +118,7 @@ std::optional<ProgramRanks> CallingLauncher::take_job() {
   say(ready);
   job.on_host.place = wait_for(CallerWords::Kind::begin).place;
   job.caller = this;
-  liveness_ = job.liveness;
+  liveness_ = job.liveness - job.liveness / kBeatsWithinLiveness;  // the last beat was as long before the silence
   heard_at_ = clock_.now();
   return job;
 }
