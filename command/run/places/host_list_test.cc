@@ -40,7 +40,7 @@ TEST(HostList, RefusesByName) {
   EXPECT_THAT(complaint("a,b:1024"), HasSubstr("these are 1025 ranks; expected 1024 at most"));
   EXPECT_THAT(complaint("a,,b"), HasSubstr("'' is no host"));
   EXPECT_THAT(complaint(""), HasSubstr("expected hosts"));
-  for (const char* text : {"-oProxyCommand=x", "a b", "fd77::1", "[fd77::1", "[]", "[fd77::1]4"}) {
+  for (const char* text : {"-oProxyCommand=x", "a b", "fd77::1", "[fd77::1", "[]", "[-ofd77::1]", "[fd77::1]4"}) {
     EXPECT_NE(complaint(text), "none") << text;
   }
 }
