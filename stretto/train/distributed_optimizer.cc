@@ -200,7 +200,7 @@ bool DistributedOptimizer::Impl::save(const std::string& folder) {
     throw UsageError("save(): gradients are pending; expected inside on_full_round(), or after finish()");
   }
   bool written = false;
-  if (!loop.session().unless_cut_off([&] { written = write(loop, folder); })) {
+  if (loop.has_parted() || !loop.session().unless_cut_off([&] { written = write(loop, folder); })) {
     loop.tell(text("no checkpoint after ", loop.applied(), " batches: the members of the job have changed meanwhile"));
   }
   return written;

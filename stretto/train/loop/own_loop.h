@@ -139,6 +139,9 @@ class OwnLoop final : private RoundListener, private RankLoop {
   std::uint64_t steps() const { return steps_; }
   bool stepped() const { return steps_ != steps_before_; }  ///< since the start, or the checkpoint
   bool begun() const { return begun_; }                     ///< between begin_step() and the step
+  /// Between meet() and part(), where members change: the others have met, and have parted again by that. They come to
+  /// nothing that all ranks do together.
+  bool has_parted() const { return parted_; }
   /// Whether nothing is pending: before the first step, at a full round, where all ranks have met, and after the last.
   bool quiet() const { return state_ != State::going && state_ != State::resting; }
   bool ended() const { return under_way_ || state_ == State::finished; }  ///< or a call has thrown
