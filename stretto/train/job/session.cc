@@ -447,7 +447,7 @@ bool Session::insist(FunctionRef<Result<int>(TimePoint)> call, AfterChange after
       for (const std::string& line : recipe_->take_lines()) {
         if (options_.tell) options_.tell(recipe_->rounds(), line);
       }
-      if (rounds && (account_ == nullptr || !of_this_world_ || !meeting_->interrupted())) return true;
+      if (rounds && (account_ == nullptr || (own_lines_ && !of_this_world_) || !meeting_->interrupted())) return true;
       if (rounds) {
         over = true;
         if (!averages()) continue;  // the engine is frozen: takes what else counts
