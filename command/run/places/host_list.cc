@@ -29,7 +29,8 @@ HostRanks parse_host(std::string_view option, const std::string& part) {
     const std::size_t end = part.find(']');
     host.name = part.substr(1, end == std::string::npos ? end : end - 1);
     const std::string rest = end == std::string::npos ? "" : part.substr(end + 1);
-    if (host.name.empty() || host.name.front() == '-' || end == std::string::npos || (!rest.empty() && rest[0] != ':')) {
+    if (host.name.empty() || host.name.front() == '-' || end == std::string::npos ||
+        (!rest.empty() && rest[0] != ':')) {
       reject(option, part, expected, "[fd77::1]:4");
     }
     if (!rest.empty()) {

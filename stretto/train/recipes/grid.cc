@@ -267,7 +267,11 @@ std::unique_ptr<Recipe> make_grid(const RecipeContext& context) {
   check_state(context.options, GridModel::has_momentum(context.replica));
   // Where members change there may be more of them later: a grid of too few has fewer dimensions.
   const int ranks = context.options.own_lines ? std::max(context.engine.size(), 4) : context.engine.size();
-  return std::make_unique<Grid>(context, choices_of(context.options, ranks));
+  GridChoices choices = choices_of(context.options, ranks);
+  if (context.options.members_change && !context.options.own_lines) {
+    choices.grid.grid = choices.grid.grid.fitting(std::max(ranks, 2));
+  }
+  return std::make_unique<Grid>(context, choices);
 }
 
 }  // namespace stretto
