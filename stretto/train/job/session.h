@@ -217,8 +217,9 @@ class Session final : private BatchSource {
   /// Compares what has to be the same on every rank.
   void compare_fingerprints();
   Changes& changes() { return *context_.changes(); }
-  /// Goes to the next world, and begins there; or, `if_awaited`, goes on as it is where no member waits for it there.
-  void follow(bool if_awaited = false);
+  /// Goes to the next world, and begins there; or, `if_awaited`, goes on as it is where no member waits for it there:
+  /// false.
+  bool follow(bool if_awaited = false);
   /// Waits until the engine of this world stands still, and takes what has been completed before: this rank has said,
   /// or will, that it holds that.
   void take_what_is_complete();

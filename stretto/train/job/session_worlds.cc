@@ -56,13 +56,13 @@ void Session::come_in() {
   of_this_world_ = false;
 }
 
-void Session::follow(bool if_awaited) {
+bool Session::follow(bool if_awaited) {
   do {
     const Traffic sent = world().engine().traffic();
     if (!if_awaited) {
       changes().enter();
     } else if (!changes().enter_if_awaited()) {
-      return;
+      return false;
     }
     sent_before_.add(sent);
     call_began_ = driver_->clock().now();
@@ -70,6 +70,7 @@ void Session::follow(bool if_awaited) {
     if (averages() && of_this_world_) recipe_->stand_still();
     come_in();
   } while (!begin_in_world());
+  return true;
 }
 
 bool Session::is_awaited() {
