@@ -195,7 +195,7 @@ for shard in torch.utils.data.DataLoader(Shards(), batch_sampler=stretto.Sampler
     model(torch.ones(10, 2)).sum().backward()
     optimizer.step()
 optimizer.finish()
-print(*read)
+os.write(1, (" ".join(map(str, read)) + "\\n").encode())  # at once: ranks share the pipe
 """
 
 
