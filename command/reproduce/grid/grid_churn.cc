@@ -9,7 +9,7 @@
 #include "command/cli/table.h"
 #include "command/reproduce/experiments.h"
 #include "command/reproduce/small_model.h"
-#include "command/statistics/statistics.h"
+#include "command/train/report.h"
 #include "stretto/train/simulated/churn.h"
 
 namespace stretto::command {
@@ -51,9 +51,7 @@ std::vector<std::vector<double>> seconds_a_batch(const Experiment& finished) {
 }
 
 double mean_lost(const RunGroup& group) {
-  std::vector<double> lost;
-  for (const RunSummary& run : group.runs) lost.push_back(lost_of(run, group.options));
-  return mean(lost);
+  return mean_over_runs(group, [&](const RunSummary& run) { return lost_of(run, group.options); });
 }
 
 }  // namespace
@@ -109,11 +107,9 @@ Judgement judge_grid_churn(const Experiment& finished) {
   const double reckoned = 2 * options.ranks / life * kMostOfAStep * step_seconds(options);
   Table table({"", "batches/s", "lost of the members' time", "worlds of all"});
   for (const RunGroup& group : finished.groups) {
-    const auto rate = [](const RunSummary& run) { return run.throughput; };
     const auto worlds = [](const RunSummary& run) { return static_cast<double>(run.members->worlds.size()); };
-    std::vector<double> rates, all;
-    for (const RunSummary& run : group.runs) rates.push_back(rate(run)), all.push_back(worlds(run));
-    table.add({group.label, significant(mean(rates), 4), percent(mean_lost(group)), significant(mean(all))});
+    table.add({group.label, significant(mean_over_runs(group, &RunSummary::throughput), 4), percent(mean_lost(group)),
+               significant(mean_over_runs(group, worlds))});
   }
   const auto values = seconds_a_batch(finished);
   const Claim claims[] = {options.ranks < kStepsAreOf ? kGridDoesNot : kGridPays};
