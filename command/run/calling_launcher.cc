@@ -20,7 +20,6 @@ namespace stretto::command {
 namespace {
 
 constexpr Duration kForTheJob = std::chrono::minutes(2);  // for a caller that does not begin
-constexpr int kBeatsWithinLiveness = 10;
 constexpr int kRefused = 1;
 
 }  // namespace
@@ -65,7 +64,7 @@ bool CallingLauncher::is_gone() const {
 
 bool CallingLauncher::is_beat_due() {
   if (clock_.now() < beat_at_) return false;
-  beat_at_ = clock_.now() + liveness_ / kBeatsWithinLiveness;
+  beat_at_ = clock_.now() + liveness_ / kBeatsInLiveness;
   return true;
 }
 
@@ -118,7 +117,7 @@ std::optional<ProgramRanks> CallingLauncher::take_job() {
   say(ready);
   job.on_host.place = wait_for(CallerWords::Kind::begin).place;
   job.caller = this;
-  liveness_ = job.liveness - job.liveness / kBeatsWithinLiveness;  // the last beat was as long before the silence
+  liveness_ = job.liveness - job.liveness / kBeatsInLiveness;  // the last beat was as long before the silence
   heard_at_ = clock_.now();
   return job;
 }

@@ -62,12 +62,17 @@ bool read_all(Descriptor& from, std::string& bytes) {
 
 }  // namespace
 
+std::vector<std::string> words_of_shell(const std::string& rsh) {
+  std::vector<std::string> words = split_list(rsh, ' ');
+  std::erase(words, "");
+  return words;
+}
+
 std::vector<std::string> HostLauncher::command(const std::string& rsh, Duration answer_within,
                                                const std::string& program) const {
   const std::string own = find_stretto();
   if (host_.is_here()) return {own, "run", "--from-launcher", "--", program};
-  std::vector<std::string> words = split_list(rsh, ' ');
-  std::erase(words, "");
+  std::vector<std::string> words = words_of_shell(rsh);
   if (std::filesystem::path(words.front()).filename() == "ssh") {
     const auto limit = std::chrono::duration_cast<std::chrono::seconds>(answer_within).count();
     words.insert(words.end(), {"-T", "-x", "-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o",

@@ -15,6 +15,9 @@
 
 namespace stretto::command {
 
+/// A remote shell and its options, as --rsh has them.
+std::vector<std::string> words_of_shell(const std::string& rsh);
+
 /// The launcher on one of a job's hosts, for the one that has started it by a remote shell: its words, and those of the
 /// shell. One thread.
 class HostLauncher {

@@ -37,8 +37,7 @@ constexpr Duration kAttendEvery = 100ms;
 constexpr Duration kToHearOfTheEnd = 5s;  // for members that were started elsewhere
 constexpr Duration kMoreGrace = 2s;       // than the ranks have, for the hosts' launchers
 constexpr Duration kForReader = 1s;       // without a reader, until output is dropped at the end
-constexpr int kBeatsInLiveness = 10;
-constexpr int kHostLost = 1;  // the exit status
+constexpr int kHostLost = 1;              // the exit status
 
 // Of the login on a host, and not of the job.
 constexpr std::string_view kOfALogin[] = {"HOME",  "USER",   "LOGNAME", "SHELL",   "HOSTNAME", "PWD", "OLDPWD",
@@ -104,7 +103,7 @@ class RunningHosts {
   bool is_needed();
   int exit_status();
   bool over() const { return failed_ || processes_.interrupted() != 0; }
-  bool has_ended() { return members_ != nullptr && members_->known().end != JobEnd::none; }
+  bool has_ended() { return master_ != nullptr && master_->known().end != JobEnd::none; }
   void say_to_all(const CallerWords& words) {
     for (Host& host : hosts_) host.launcher.say(words);
   }
@@ -124,9 +123,8 @@ class RunningHosts {
   std::optional<TimePoint> end_heard_by_;
   int status_ = 0, lost_status_ = 0;
   std::optional<ChangingJob> job_of_members_;
-  JobMaster* master_ = nullptr;      // of that
-  JobOfMembers* members_ = nullptr;  // the same
-  JobProcesses processes_;           // tells of ends until it is gone: the first to go
+  JobMaster* master_ = nullptr;  // of that
+  JobProcesses processes_;       // tells of ends until it is gone: the first to go
 };
 
 EndOfPrograms RunningHosts::run() {
@@ -134,11 +132,10 @@ EndOfPrograms RunningHosts::run() {
   if (job_.least > 0) {
     job_of_members_.emplace(job_, ranks_of(job_.hosts), [this](const std::string& line) { say(line); });
     master_ = job_of_members_->master();
-    members_ = master_;
     token = job_of_members_->token();
     if (has_ended()) {
       print_to(stderr, fmt::format("{}: the job of the register {} has ended\n", name_, job_.log));
-      return {.status = members_->known().end == JobEnd::done ? 0 : 1, .reached_end = true};
+      return {.status = master_->known().end == JobEnd::done ? 0 : 1, .reached_end = true};
     }
   }
   environment_ = environment_for_hosts(token);
@@ -210,7 +207,7 @@ void RunningHosts::hear(std::size_t at, const HostWords& words) {
     case Kind::out: output_.put(words.words); break;
     case Kind::errors: output_.put(words.words, true); break;
     case Kind::failed:
-      if (members_ == nullptr && !over()) fail(words.number);
+      if (master_ == nullptr && !over()) fail(words.number);
       break;
     case Kind::ended: host.has_ended = true; break;
     case Kind::beat: host.beats = true; break;
@@ -302,7 +299,7 @@ void RunningHosts::ended(int at, int wait_status) {
   }
   const int status = exit_status_of(wait_status);
   if (status == 0 || over()) return;
-  if (members_ == nullptr) return fail(status);
+  if (master_ == nullptr) return fail(status);
   if (lost_status_ == 0) lost_status_ = status;
 }
 
@@ -311,7 +308,7 @@ void RunningHosts::host_is_lost(const Host& host, int wait_status) {
   const std::string why = host.is_lost
                               ? fmt::format("nothing has come from it for {} s", seconds(job_.liveness))
                               : fmt::format("{} has ended before its ranks: {}", shell_of(host), fate.to_string());
-  if (members_ != nullptr) {
+  if (master_ != nullptr) {
     if (lost_status_ == 0) lost_status_ = kHostLost;
     return say(fmt::format("host {} is lost: {}; the others go on", host.launcher.name(), why));
   }
@@ -354,8 +351,8 @@ bool RunningHosts::is_needed() {
 }
 
 int RunningHosts::exit_status() {
-  if (members_ != nullptr) {
-    const Registered job = members_->known();
+  if (master_ != nullptr) {
+    const Registered job = master_->known();
     if (job.end == JobEnd::done) return 0;
     if (job.view.epoch == 0 && !over()) {
       print_to(stderr, fmt::format("{}: no rank has come to the job, whose members may change: was --ranks {} meant?\n",
@@ -402,8 +399,7 @@ void check_hosts(ProgramRanks& job) {
     job.rsh = wanted != nullptr && *wanted != '\0' ? wanted : "ssh";
   }
   if (all_are_here) return;
-  std::vector<std::string> words = split_list(job.rsh, ' ');
-  std::erase(words, "");
+  const std::vector<std::string> words = words_of_shell(job.rsh);
   const std::string program = words.empty() ? "" : words.front();
   const bool is_path = program.find('/') != std::string::npos;
   if (program.empty() || (is_path ? ::access(program.c_str(), X_OK) != 0 : find_on_path(program).empty())) {

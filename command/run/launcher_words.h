@@ -18,6 +18,9 @@ std::string hello_line();
 /// How that begins in every version.
 inline constexpr std::string_view kHelloBegins = "stretto launcher ";
 
+/// Each says so often in the time after which the other one takes it for gone that it is there.
+inline constexpr int kBeatsInLiveness = 10;
+
 /// The caller's words.
 struct CallerWords {
   static constexpr const char* kName = "its launcher's word";
