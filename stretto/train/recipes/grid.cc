@@ -26,6 +26,8 @@ GridChoices choices_of(const RecipeOptions& options, int ranks) {
   choices.grid.grid = {.shape = given.word("layout", "rectangle") == "paper" ? GridShape::paper : GridShape::rectangle,
                        .dimensions = static_cast<int>(given.count("dimensions", ranks < 4 ? 1 : 2)),
                        .rows = static_cast<int>(given.count("grid-rows", 0))};
+  // What does not fit these waits for more; lines of their own are fitted to each view.
+  if (options.members_change && !options.own_lines) choices.grid.grid = choices.grid.grid.fitting(std::max(ranks, 2));
   LineOptions& line = choices.grid.line;
   line.reduce = given.number("reduce-share", 1);
   line.complete = given.number("complete-share", 1);
@@ -257,8 +259,7 @@ std::string grid_warning(const RecipeOptions& options, int ranks) {
 
 void check_grid(const RecipeOptions& options, int ranks) {
   const GridChoices choices = choices_of(options, ranks);
-  const GridOptions& grid = choices.grid.grid;
-  if (ranks > 1) (void)GridLayout(ranks, options.members_change ? grid.fitting(ranks) : grid);
+  if (ranks > 1) (void)GridLayout(ranks, choices.grid.grid);
   check_state(options, true);
   choices.grid.line.require();
 }
@@ -267,11 +268,7 @@ std::unique_ptr<Recipe> make_grid(const RecipeContext& context) {
   check_state(context.options, GridModel::has_momentum(context.replica));
   // Where members change there may be more of them later: a grid of too few has fewer dimensions.
   const int ranks = context.options.own_lines ? std::max(context.engine.size(), 4) : context.engine.size();
-  GridChoices choices = choices_of(context.options, ranks);
-  if (context.options.members_change && !context.options.own_lines) {
-    choices.grid.grid = choices.grid.grid.fitting(std::max(ranks, 2));
-  }
-  return std::make_unique<Grid>(context, choices);
+  return std::make_unique<Grid>(context, choices_of(context.options, ranks));
 }
 
 }  // namespace stretto
