@@ -6,12 +6,48 @@ import os
 import pathlib
 import re
 import subprocess
+import threading
 import unittest
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 HOSTS = pathlib.Path(__file__).parent / "hosts.sh"
 Process = subprocess.Popen[str]
+WATCHDOG = 60  # seconds, for what takes a second or two
+
+
+class Output:
+    """A process that was started on a host, and what it has written so far."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.printed, self.said = "", ""
+        self._readers = [
+            threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("stdout", "stderr")
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str) -> None:
+        for written in getattr(self.process, name):
+            line = self.line_of(written)
+            if name == "stdout":
+                self.printed += line
+            else:
+                self.said += line
+
+    def line_of(self, written: str) -> str:
+        """What is kept of a line."""
+        return written
+
+    def end(self) -> int:
+        status = self.process.wait(timeout=WATCHDOG)
+        for reader in self._readers:
+            reader.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+        return status
 
 
 class Hosts:

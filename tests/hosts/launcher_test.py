@@ -17,12 +17,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 from collections.abc import Callable
 
-from hosts import HOSTS, Hosts, Process
+from hosts import HOSTS, WATCHDOG, Hosts, Output
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
 import loops  # noqa: E402
@@ -35,7 +34,6 @@ if "--times" in sys.argv:
     sys.argv.pop(at)
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
 RSH = f"{HOSTS} rsh"
-WATCHDOG = 60  # seconds, for what takes a second or two
 # What its caller ends leaves what it has started: as ssh does, whose other end is on another host.
 PARTED_RSH = """#!/bin/bash
 host=${1#h}; shift
@@ -44,24 +42,11 @@ exec nsenter -t "$(HOSTS_STATE=%(state)s %(hosts)s pid "$host")" -n -m -u -i -p 
 SLEEP = "trap 'echo rank $RANK is told to end; exit 9' TERM; echo rank $RANK sleeps; while :; do sleep 0.05; done"
 
 
-class Launcher:
-    """`stretto COMMAND` beside the switch, and what it has written so far."""
+class Launcher(Output):
+    """`stretto COMMAND` beside the switch."""
 
     def __init__(self, hosts: Hosts, *words: str, rsh: str = RSH, environment: dict[str, str] | None = None) -> None:
-        self.process: Process = hosts.start(0, (PROGRAM, words[0], "--rsh", rsh, *words[1:]), environment or {})
-        self.printed, self.said = "", ""
-        self._readers = [
-            threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("stdout", "stderr")
-        ]
-        for reader in self._readers:
-            reader.start()
-
-    def _read(self, name: str) -> None:
-        for line in getattr(self.process, name):
-            if name == "stdout":
-                self.printed += line
-            else:
-                self.said += line
+        super().__init__(hosts.start(0, (PROGRAM, words[0], "--rsh", rsh, *words[1:]), environment or {}))
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         begin = time.monotonic()
@@ -72,14 +57,6 @@ class Launcher:
 
     def wait_for_lines(self, number: int, of: str) -> None:
         self.wait(lambda: len(re.findall(of, self.printed)) >= number, f"{number} lines of {of}")
-
-    def end(self) -> int:
-        status = self.process.wait(timeout=WATCHDOG)
-        for reader in self._readers:
-            reader.join()
-        for pipe in (self.process.stdout, self.process.stderr):
-            pipe.close()
-        return status
 
 
 def call(hosts: Hosts, *words: str, **more: object) -> tuple[int, str, str]:

@@ -13,12 +13,11 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 import unittest
 from collections.abc import Callable
 
-from hosts import Hosts
+from hosts import WATCHDOG, Hosts, Output
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "members"))
 import loops  # noqa: E402
@@ -34,35 +33,17 @@ if "--times" in sys.argv:
 ADDRESS = "10.77.0.1:29400"
 SECRET = {"STRETTO_TOKEN": "a secret of a test"}
 LIVENESS = 2  # seconds
-WATCHDOG = 60  # seconds, for what takes a second or two
 EACH = 2  # members on a host
 
 
-class Launcher:
-    """`stretto run` or `stretto join` on a host, and what it has written so far."""
+class Launcher(Output):
+    """`stretto run` or `stretto join` on a host."""
 
     def __init__(self, hosts: Hosts, host: int, *words: str) -> None:
-        self.process = hosts.start(host, (PROGRAM, words[0], "--tag", *words[1:]), SECRET)  # whole lines, however long
-        self.printed, self.said = "", ""
-        self._readers = [threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("stdout", "stderr")]
-        for reader in self._readers:
-            reader.start()
+        super().__init__(hosts.start(host, (PROGRAM, words[0], "--tag", *words[1:]), SECRET))  # whole lines, however long
 
-    def _read(self, name: str) -> None:
-        for tagged in getattr(self.process, name):
-            line = re.sub(r"^\[rank \d+\] ", "", tagged)
-            if name == "stdout":
-                self.printed += line
-            else:
-                self.said += line
-
-    def end(self) -> int:
-        status = self.process.wait(timeout=WATCHDOG)
-        for reader in self._readers:
-            reader.join()
-        for pipe in (self.process.stdout, self.process.stderr):
-            pipe.close()
-        return status
+    def line_of(self, written: str) -> str:
+        return re.sub(r"^\[rank \d+\] ", "", written)
 
 
 class Job:
