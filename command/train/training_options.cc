@@ -14,6 +14,7 @@
 #include "stretto/base/function_ref.h"
 #include "stretto/base/words.h"
 #include "stretto/dispenser/dispenser.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/job.h"
 #include "stretto/observe/run_folder.h"
 #include "stretto/simulate/cluster.h"
@@ -171,7 +172,7 @@ void describe_train(CommandLine& line, TrainCommand& command) {
   line.example(
       "stretto train digits --ranks 8 --pace 1ms --imbalance persistent:rank=3,factor=3 --algorithm eager-solo",
       "One rank three times slower than the rest; nobody waits for it.");
-  line.example("mpirun -n 4 stretto train vowels", "The same job over MPI.");
+  line.example("mpirun -n 4 stretto train vowels", "The same job, started by MPI's launcher.");
   line.example("stretto train vowels --hosts a:2,b:2", "Two ranks on each of two hosts, by ssh.");
   line.example("stretto train vowels --ranks 2:8 --restarts 3 --listen 29400",
                "Goes on with two; others take the places of lost ones, and come by stretto join.");
@@ -261,10 +262,11 @@ void require_effect(const TrainOptions& options, std::span<const std::string> al
     throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");
   }
   const auto launched = fixed_place();
-  const bool speaks_mpi = launched && !launched->shares_memory;
-  if (options.seats > 1 && (options.delivery == "latest" || speaks_mpi)) {
+  const bool by_mpi = launched && speaks_mpi(*launched, options.between);
+  if (!by_mpi && !options.between.empty()) with_dashes([&] { (void)between_hosts({}, options.between); });
+  if (options.seats > 1 && (options.delivery == "latest" || by_mpi)) {
     throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
-                                 options.seats, speaks_mpi ? "under mpirun and srun" : "with --delivery latest"));
+                                 options.seats, by_mpi ? "with --between mpi" : "with --delivery latest"));
   }
 }
 

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -12,7 +11,11 @@
 #include <utility>
 
 #include "stretto/membership/hosts/bulletin.h"
-#include "stretto/membership/hosts/store_bulletin.h"
+#include "stretto/membership/hosts/bulletins/pmi_bulletin.h"
+#include "stretto/membership/hosts/bulletins/pmix_bulletin.h"
+#include "stretto/membership/hosts/bulletins/slurm_words.h"
+#include "stretto/membership/hosts/bulletins/store_bulletin.h"
+#include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/remote_job.h"
@@ -26,30 +29,34 @@ struct Starter {
   const char* name;
   const char* size_variable;
   const char* rank_variable;                   // must be there, too
-  const char* local_size_variable;             // ranks on this host; may be missing, or null
+  const char* local_size_variable;             // ranks on this host, or on each; may be missing, or null
   std::span<const char* const> job_variables;  // tell its jobs apart
-  bool shares_memory;
-  const char* only_with = nullptr;  // a variable without which the others are somebody else's
-  std::string_view begins = {};     // and what its value begins with
+  const char* only_with = nullptr;             // a variable without which the others are somebody else's
+  std::string_view begins = {};                // and what its value begins with
 };
+
+/// Of a pod of an indexed job of Kubernetes, which says nothing of how many there are.
+constexpr const char* kIndexOfPod = "JOB_COMPLETION_INDEX";
 
 // A restarted job has another number of restarts: what is left of the one before does not meet it.
 constexpr const char* kTorchrunJob[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
                                         "TORCHELASTIC_RESTART_COUNT"};
-constexpr const char* kByHandJob[] = {"STRETTO_MEETING"};
+constexpr const char* kMeeting = "STRETTO_MEETING";
+constexpr const char* kByHandJob[] = {kMeeting};
 constexpr const char* kMpirunJob[] = {"PMIX_NAMESPACE"};
 constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 // By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
 // `stretto run` sets torchrun's: a launcher inside its job sets these anew, the name of the job among them.
 constexpr Starter kStarters[] = {
-    {"STRETTO_MEETING", "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, true, "STRETTO_MEETING"},
-    {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true, "TORCHELASTIC_RUN_ID", kRunIdBegins},
-    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, true},
-    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob, false},
-    {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, false},
+    {kMeeting, "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, kMeeting},
+    {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, "TORCHELASTIC_RUN_ID", kRunIdBegins},
+    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob},
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob},
+    // srun --mpi=pmi2 sets the other two.
+    {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, "MPI_LOCALNRANKS"},
     // Of the step: SLURM_NTASKS is there in a batch script, too, which is one process.
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", kSrunJob, false},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", kSrunJob},
 };
 
 /// The value of an environment variable; null where it is not set, or empty.
@@ -70,17 +77,15 @@ std::string name_of_job(const Starter& starter) {
   return name;
 }
 
-/// The whole number with which `words` begin, and what follows it.
-std::pair<std::optional<int>, std::string_view> split_number(std::string_view words) {
-  int number = 0;
-  const auto [at, error] = std::from_chars(words.data(), words.data() + words.size(), number);
-  if (error != std::errc()) return {std::nullopt, words};
-  return {number, words.substr(static_cast<std::size_t>(at - words.data()))};
+std::optional<int> whole_number(std::string_view words) {
+  const auto number = take_number(words);
+  return words.empty() ? number : std::nullopt;
 }
 
-std::optional<int> whole_number(std::string_view words) {
-  const auto [number, rest] = split_number(words);
-  return rest.empty() ? number : std::nullopt;
+/// By Slurm's numbers this process is on the first of the nodes on which ranks are.
+int node_of_slurm() {
+  const char* const node = given("SLURM_NODEID");
+  return node != nullptr ? whole_number(node).value_or(0) : 0;
 }
 
 /// The place that this starter has given to this process; nothing where it has not started it as one of several.
@@ -96,7 +101,11 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
     throw UsageError(text(starter.size_variable, "='", size, "', as ", starter.name,
                           " sets it: expected a number of ranks, from 1"));
   }
-  const char* word = std::getenv(starter.rank_variable);
+  const char* rank_variable = starter.rank_variable;
+  if (starter.only_with == kMeeting && given(rank_variable) == nullptr && given(kIndexOfPod) != nullptr) {
+    rank_variable = kIndexOfPod;
+  }
+  const char* word = std::getenv(rank_variable);
   if (word == nullptr && *ranks == 1) return std::nullopt;
   if (word == nullptr) {
     throw UsageError(text(starter.size_variable, "=", size, " without ", starter.rank_variable, ": expected both, as ",
@@ -104,18 +113,14 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
   }
   const auto rank = whole_number(word);
   if (!rank || *rank < 0 || *rank >= *ranks) {
-    throw UsageError(text(starter.rank_variable, "='", word, "' with ", starter.size_variable, "=", size,
+    throw UsageError(text(rank_variable, "='", word, "' with ", starter.size_variable, "=", size,
                           ": expected a rank from 0 to ", *ranks - 1));
   }
   if (*ranks == 1) return std::nullopt;
-  LaunchedRank place{.rank = *rank,
-                     .ranks = *ranks,
-                     .local_ranks = *ranks,
-                     .starter = starter.name,
-                     .shares_memory = starter.shares_memory};
+  LaunchedRank place{.rank = *rank, .ranks = *ranks, .local_ranks = *ranks, .starter = starter.name};
   const char* local_size = starter.local_size_variable != nullptr ? std::getenv(starter.local_size_variable) : nullptr;
   if (local_size != nullptr) {
-    const auto local_ranks = split_number(local_size).first;  // Slurm: "4(x2),3" begins with ours
+    const auto local_ranks = tasks_on(starter.job_variables.data() == kSrunJob ? node_of_slurm() : 0, local_size);
     if (!local_ranks || *local_ranks < 1 || *local_ranks > *ranks) {
       throw UsageError(text(starter.local_size_variable, "='", local_size, "' with ", starter.size_variable, "=", size,
                             ": expected the number of ranks on this host, from 1 to ", *ranks));
@@ -144,26 +149,79 @@ std::optional<Launch> find_launch() {
   for (const Starter& starter : kStarters) {
     if (const auto place = place_by(starter)) return Launch{.place = *place, .job = name_of_job(starter)};
   }
+  const auto says_how_many = [](const Starter& starter) { return given(starter.size_variable) != nullptr; };
+  if (given(kMeeting) != nullptr && std::ranges::none_of(kStarters, says_how_many)) {
+    throw UsageError(text(kMeeting, '=', given(kMeeting),
+                          " without STRETTO_RANKS: expected how many ranks meet there, and STRETTO_RANK of each"));
+  }
   return std::nullopt;
 }
 
 std::shared_ptr<Bulletin> given_meeting(int rank, int ranks) {
-  const char* const meeting = given("STRETTO_MEETING");
+  const char* const meeting = given(kMeeting);
   if (meeting == nullptr || ranks == 1) return nullptr;
   return std::make_shared<GivenAddress>(rank, ranks, meeting);
 }
 
 namespace {
 
+/// The store of torchrun's agent; null: it keeps none.
+std::shared_ptr<Bulletin> store_of_torchrun(const LaunchedRank& place) {
+  const char* const host = given("MASTER_ADDR");
+  const char* const port = given("MASTER_PORT");
+  const char* const agent = given("TORCHELASTIC_USE_AGENT_STORE");
+  if (host == nullptr || port == nullptr || agent == nullptr || std::string_view(agent) != "True") return nullptr;
+  return std::make_shared<StoreBulletin>(place.rank, place.ranks, host, port);
+}
+
+/// PMIx, of mpirun and srun; null: they serve none.
+std::shared_ptr<Bulletin> pmix(const LaunchedRank& place) {
+  const char* const rank = given("PMIX_RANK");
+  if (given("PMIX_NAMESPACE") == nullptr || rank == nullptr || whole_number(rank) != place.rank) return nullptr;
+  return std::make_shared<PmixBulletin>(place.rank, place.ranks);
+}
+
+/// PMI-1, of mpiexec.
+std::shared_ptr<Bulletin> pmi(const LaunchedRank& place) {
+  const char* const descriptor = given("PMI_FD");
+  if (descriptor == nullptr || !whole_number(descriptor)) return nullptr;
+  return std::make_shared<PmiBulletin>(place.rank, place.ranks, *whole_number(descriptor));
+}
+
+/// Of srun --mpi=none, an address that all ranks reckon alike: the first node, and a port made of the step's numbers.
+std::shared_ptr<Bulletin> first_node_of_slurm(const LaunchedRank& place) {
+  const char* const nodes = given("SLURM_STEP_NODELIST");
+  const char* const job = given("SLURM_JOB_ID");
+  if (nodes == nullptr || job == nullptr || (place.rank == 0 && node_of_slurm() != 0)) return nullptr;
+  const std::string node = first_node(nodes);
+  const char* const dealt = given("SLURM_DISTRIBUTION");
+  if (node.empty() || (dealt != nullptr && std::string_view(dealt).starts_with("arbitrary"))) return nullptr;
+  constexpr int kFirstPort = 20'000, kPorts = 10'000, kSteps = 8;
+  const char* const step = given("SLURM_STEP_ID");
+  const int of_step = step != nullptr ? whole_number(step).value_or(0) % kSteps : 0;
+  const int port = kFirstPort + (whole_number(job).value_or(0) % kPorts * kSteps + of_step) % kPorts;
+  return std::make_shared<GivenAddress>(place.rank, place.ranks, text(node, ':', port));
+}
+
 /// For ranks on several hosts: where rank 0's address is left. Null: all are on one host.
 std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
-  if (auto given = given_meeting(place.rank, place.ranks)) return given;
+  if (auto meeting = given_meeting(place.rank, place.ranks)) {
+    // Whoever is in the same cluster reaches a pod.
+    if (given("STRETTO_RANK") != nullptr || given(kIndexOfPod) == nullptr || given("STRETTO_TOKEN") != nullptr) {
+      return meeting;
+    }
+    throw UsageError(text(kMeeting, '=', given(kMeeting), " in a pod of Kubernetes (", kIndexOfPod, '=', place.rank,
+                          ") without STRETTO_TOKEN: expected the same in all of them, from a secret"));
+  }
   if (place.local_ranks == place.ranks) return nullptr;
-  const char* host = std::getenv("MASTER_ADDR");
-  const char* port = std::getenv("MASTER_PORT");
-  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  if (host != nullptr && port != nullptr && agent != nullptr && std::string_view(agent) == "True") {
-    return std::make_shared<StoreBulletin>(place.rank, place.ranks, host, port);
+  const std::string_view starter = place.starter;
+  if (starter == "torchrun") {
+    if (auto store = store_of_torchrun(place)) return store;
+  } else if (starter == "mpiexec") {
+    if (auto manager = pmi(place)) return manager;
+  } else if (starter == "mpirun" || starter == "srun") {
+    if (auto manager = pmix(place)) return manager;
+    if (auto node = starter == "srun" ? first_node_of_slurm(place) : nullptr) return node;
   }
   throw Failure({Errc::unavailable, text(place.starter, " has started ", place.ranks, " ranks, ", place.local_ranks,
                                          " of them on this host, and keeps no store where they could meet: expected "
@@ -212,6 +270,13 @@ JoinOptions join_options_by_environment() {
   return options;
 }
 
+bool speaks_mpi(const LaunchedRank& place, const std::string& between) {
+  const std::string_view starter = place.starter;
+  if (starter != "mpirun" && starter != "mpiexec" && starter != "srun") return false;
+  const char* const wanted = given("STRETTO_BETWEEN");
+  return (!between.empty() ? between : wanted != nullptr ? wanted : "") == kMpi;
+}
+
 std::optional<LaunchedRank> launched_rank() {
   if (const auto launched = find_launch()) return launched->place;
   return std::nullopt;
@@ -233,7 +298,8 @@ Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& option
         Errc::unavailable,
         "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
-  return launched->place.shares_memory ? run_joined(main, options) : run_under_mpi(*launched, main, options.prepare);
+  return speaks_mpi(launched->place, options.between) ? run_under_mpi(*launched, main, options.prepare)
+                                                      : run_joined(main, options);
 }
 
 Result<JobResult> launch(const JobOptions& options, const RankMain& main) {

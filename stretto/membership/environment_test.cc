@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "stretto/membership/changes.h"
+#include "stretto/membership/hosts/bulletin.h"
 #include "stretto/membership/job.h"
 #include "stretto/membership/masters/job_master.h"
 #include "stretto/membership/views/member_place.h"
@@ -152,6 +153,7 @@ std::string found(const Variables& variables) {
   try {
     const JoinOptions options = join_options_by_environment();
     out = text(options.rank, " of ", options.ranks, ", ", options.job);
+    if (options.bulletin) out += text(", at '", options.bulletin->given_address(), '\'');
   } catch (const UsageError& error) {
     out = error.what();
   } catch (const Failure& failure) {
@@ -200,6 +202,47 @@ TEST_F(EnvironmentTest, FindsAsWhomToJoinWhateverStartedTheRanks) {
   both = mpirun;
   both.insert(both.end(), {{"WORLD_SIZE", "1"}, {"RANK", "0"}});  // left by something else
   EXPECT_EQ(found(both), "1 of 2, mpirun PMIX_NAMESPACE=prterun-5 STRETTO_JOB=");
+}
+
+TEST_F(EnvironmentTest, FindsWhereRanksOnSeveralHostsMeet) {
+  const Variables by_hand{{"STRETTO_MEETING", "h1:4711"}, {"STRETTO_RANKS", "4"}, {"STRETTO_RANK", "3"}};
+  EXPECT_EQ(found(by_hand), "3 of 4, STRETTO_MEETING STRETTO_MEETING=h1:4711 STRETTO_JOB=, at 'h1:4711'");
+  Variables pod{{"STRETTO_MEETING", "h1:4711"},
+                {"STRETTO_RANKS", "4"},
+                {"JOB_COMPLETION_INDEX", "2"},
+                {"STRETTO_TOKEN", "secret"}};
+  EXPECT_EQ(found(pod), "2 of 4, STRETTO_MEETING STRETTO_MEETING=h1:4711 STRETTO_JOB=, at 'h1:4711'");
+  pod.pop_back();
+  EXPECT_EQ(
+      found(pod),
+      "STRETTO_MEETING=h1:4711 in a pod of Kubernetes (JOB_COMPLETION_INDEX=2) without STRETTO_TOKEN: expected the "
+      "same in all of them, from a secret");
+  pod.back().second = "4";
+  EXPECT_EQ(found(pod), "JOB_COMPLETION_INDEX='4' with STRETTO_RANKS=4: expected a rank from 0 to 3");
+
+  Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "4"},
+                   {"OMPI_COMM_WORLD_RANK", "1"},
+                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                   {"PMIX_NAMESPACE", "prterun-5"},
+                   {"PMIX_RANK", "1"}};
+  EXPECT_EQ(found(mpirun), "1 of 4, mpirun PMIX_NAMESPACE=prterun-5 STRETTO_JOB=, at ''");
+  mpirun.back().second = "0";  // another process manager's
+  EXPECT_THAT(found(mpirun), HasSubstr("unavailable: mpirun has started 4 ranks, 2 of them on this host"));
+  EXPECT_EQ(found({{"PMI_SIZE", "4"}, {"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_FD", "5"}}),
+            "1 of 4, mpiexec STRETTO_JOB=, at ''");
+  Variables srun{{"SLURM_STEP_NUM_TASKS", "11"},
+                 {"SLURM_PROCID", "9"},
+                 {"SLURM_STEP_TASKS_PER_NODE", "4(x2),3"},
+                 {"SLURM_STEP_NODELIST", "n[1-2],m7"},
+                 {"SLURM_NODEID", "2"},
+                 {"SLURM_JOB_ID", "10007"},
+                 {"SLURM_STEP_ID", "3"}};
+  EXPECT_EQ(found(srun), "9 of 11, srun SLURM_JOB_ID=10007 SLURM_STEP_ID=3 STRETTO_JOB=, at 'n1:20059'");
+  srun[1].second = "0";  // not on the first node
+  EXPECT_THAT(found(srun), HasSubstr("unavailable: srun has started 11 ranks, 3 of them on this host"));
+  srun[1].second = "9";
+  srun.push_back({"SLURM_DISTRIBUTION", "arbitrary"});
+  EXPECT_THAT(found(srun), HasSubstr("unavailable: srun"));
 }
 
 TEST_F(EnvironmentTest, AMemberComesToItsMasterWhateverElseIsSaid) {
@@ -263,6 +306,9 @@ TEST_F(EnvironmentTest, SaysWhichVariablesDoNotFit) {
             text("unavailable: torchrun", several_hosts));
   EXPECT_EQ(found({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}}),
             text("unavailable: srun", several_hosts));
+  EXPECT_EQ(
+      found({{"STRETTO_MEETING", "h1:4711"}}),
+      "STRETTO_MEETING=h1:4711 without STRETTO_RANKS: expected how many ranks meet there, and STRETTO_RANK of each");
 }
 
 struct Ended {
@@ -306,9 +352,9 @@ Ended run_under_mpirun(int ranks, const std::string& test) {
   const TemporaryFolder folder;
   setenv("OMPI_MCA_orte_tmpdir_base", folder.path().c_str(), 1);
   // What Open MPI allocates it does not free.
-  const std::string command =
-      text("ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" timeout -k 5 90 mpirun --oversubscribe -n ", ranks,
-           " " STRETTO_LAUNCHED_RANK " ", test, " 2>&1");
+  const std::string command = text(
+      "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" STRETTO_BETWEEN=mpi timeout -k 5 90 mpirun --oversubscribe -n ",
+      ranks, " " STRETTO_LAUNCHED_RANK " ", test, " 2>&1");
   return run_line(command);
 }
 
@@ -333,7 +379,7 @@ TEST_F(EnvironmentTest, AProgramWithoutTheModuleSaysSo) {
   std::filesystem::copy_file(STRETTO_LAUNCHED_RANK, program);
   setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
-  FILE* out = popen((program + " order 2>&1").c_str(), "r");
+  FILE* out = popen(("STRETTO_BETWEEN=mpi " + program + " order 2>&1").c_str(), "r");
   char line[1000] = {};
   EXPECT_NE(std::fgets(line, sizeof(line), out), nullptr);
   EXPECT_EQ(WEXITSTATUS(pclose(out)), 4);

@@ -153,26 +153,28 @@ struct LaunchedRank {
   int rank = 0;              ///< 0 … ranks − 1
   int ranks = 1;             ///< of the job
   int local_ranks = 1;       ///< of these, on this host; `ranks` where the environment does not say
-  const char* starter = "";  ///< "stretto run", "torchrun", "mpirun", "srun"
-  /// launch() has the ranks meet in memory that they share (stretto run, torchrun); else they speak MPI.
-  bool shares_memory = false;
+  const char* starter = "";  ///< "stretto run", "torchrun", "mpirun", "mpiexec", "srun"
 };
 /// By this process's environment; nothing where it stands alone. Where torchrun was started inside a job of mpirun or
 /// srun, torchrun's place counts; a starter's variables that speak of one rank do not. Throws UsageError for variables
 /// that are no numbers or do not fit together.
 std::optional<LaunchedRank> launched_rank();
 
+/// Whether launch() has the ranks of mpirun, mpiexec or srun speak MPI: where JobOptions::between, or else
+/// STRETTO_BETWEEN, is "mpi". Otherwise they meet as those of other starters do.
+bool speaks_mpi(const LaunchedRank& place, const std::string& between);
+
 /// True in a process that something else has started as one of several ranks.
 bool launched_from_outside();
 /// True in one that is, or becomes, a member of a job whose members change, as the environment says.
 bool launched_as_member();
 
-/// Runs `main` as the rank this process is: of MPI under mpirun and srun, of a job whose ranks meet under `stretto run`
-/// and torchrun, and where STRETTO_MEETING says where (join_job()). On rank 0 the reports of all ranks are there;
-/// elsewhere they are empty. A rank that does not return 0 ends this process, and with it the job: no return.
-/// Errc::unavailable where MPI is not built in, where ranks on several hosts have nowhere to meet, or where this
-/// process was started by something else; errors as join_job(). Of the options `prepare` counts, where ranks share
-/// memory `extra_bytes`, and where they are on several hosts `liveness` and `between`.
+/// Runs `main` as the rank this process is: of MPI where speaks_mpi(), else of a job whose ranks meet (join_job()). On
+/// rank 0 the reports of all ranks are there; elsewhere they are empty. A rank that does not return 0 ends this process,
+/// and with it the job: no return. Errc::unavailable where MPI is asked for and not built in, where ranks on several
+/// hosts have nowhere to meet, or where this process was started by something else; errors as join_job(). Of the options
+/// `prepare` counts, where ranks share memory `extra_bytes`, and where they are on several hosts `liveness` and
+/// `between`.
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
 
 /// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as
@@ -211,8 +213,9 @@ struct JoinOptions {
 /// As whom this process joins the other ranks that `stretto run`, torchrun, mpirun or srun has started with it: rank,
 /// ranks and job, found as launched_rank() finds its place. A job of one rank where the process stands alone.
 /// A member under `stretto run --ranks MIN:MAX`. STRETTO_JOB is part of the job's name. Ranks on several hosts meet by
-/// STRETTO_MEETING, or by the store that torchrun's agent keeps. Throws UsageError as launched_rank(), and Failure
-/// (Errc::unavailable) where they have neither.
+/// STRETTO_MEETING, or by what their starter keeps: torchrun's store, PMIx of mpirun and srun, PMI-1 of mpiexec; those
+/// of srun without PMIx on the first node. Throws UsageError as launched_rank(), and Failure (Errc::unavailable) where
+/// there is none of these.
 JoinOptions join_options_by_environment();
 /// The meeting at rank 0's address that STRETTO_MEETING gives by hand, "host:port"; null where it gives none.
 std::shared_ptr<Bulletin> given_meeting(int rank, int ranks);

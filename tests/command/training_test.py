@@ -197,7 +197,7 @@ class Train(ProgramTest):
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                            OMPI_MCA_orte_tmpdir_base=folder.name)
         launch = ["mpirun", "--oversubscribe", "-n", "2"]
-        quick = [QUICK[0], *QUICK[3:]]
+        quick = [QUICK[0], *QUICK[3:], "--between", "mpi"]
         result = subprocess.run([*launch, STRETTO, "train", *quick, "--json"], capture_output=True, text=True, timeout=100,
                                 env=environment, check=False)
         self.assert_succeeds(result)

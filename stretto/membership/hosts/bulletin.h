@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -8,14 +10,15 @@
 namespace stretto {
 
 /// All that a job across hosts asks of the launcher of its ranks: this rank's number, how many there are, and a string
-/// that rank 0 leaves for the others. Each call returns within about a second. Errc::unavailable: what the launcher
+/// that rank 0 leaves for the others. Each call returns after about kLongestCall. Errc::unavailable: what the launcher
 /// keeps cannot be reached, and may be asked again. One thread.
 class Bulletin {
  public:
   virtual ~Bulletin() = default;                   ///< after the meeting
   static constexpr std::size_t kMostBytes = 1000;  ///< of what rank 0 leaves
-  virtual int rank() const = 0;                    ///< this rank's number, 0 … ranks() − 1
-  virtual int ranks() const = 0;                   ///< of the job
+  static constexpr std::chrono::seconds kLongestCall{1};
+  virtual int rank() const = 0;   ///< this rank's number, 0 … ranks() − 1
+  virtual int ranks() const = 0;  ///< of the job
   /// Rank 0's: leaves `words`, at most kMostBytes without blanks, in the place of what it has left before.
   virtual Result<void> publish(const std::string& words) = 0;
   /// The other ranks': what rank 0 has left last; empty: nothing yet.

@@ -181,7 +181,10 @@ Result<void> Visit::open() {
     if (!place) return place.error();
     asio::error_code error;
     tcp::resolver resolver(network_.io());
-    const auto found = resolver.resolve(place->host, place->port, error);
+    auto found = resolver.resolve(place->host, place->port, error);
+    // A cluster's names are known a while after what they name has begun.
+    const auto unknown = [&] { return Error{Errc::unavailable, text("address ", given, ": ", error.message())}; };
+    while (error && may_ask_again(unknown())) found = resolver.resolve(place->host, place->port, error);
     if (error) return Error{Errc::bad_input, text("address ", given, " of the meeting: ", error.message()), 0};
     ports.first = ports.last = found.begin()->endpoint().port();
     // What this host's own name resolves to may be loopback, where no other host comes.

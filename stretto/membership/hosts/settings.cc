@@ -33,9 +33,12 @@ Duration wanted_liveness(std::optional<Duration> given) {
 std::string wanted_carrier(const std::string& given) {
   std::string wanted = !given.empty() ? given : variable("STRETTO_BETWEEN");
   if (wanted.empty()) return std::string(kCarriers[0]);
-  if (std::ranges::count(kCarriers, wanted) > 0) return wanted;
-  throw UsageError(text(!given.empty() ? "between " : "STRETTO_BETWEEN=", wanted, ": expected ", kCarriers[0],
-                        ", by which alone messages go between hosts so far"));
+  if (std::ranges::count(kCarriers, wanted) > 0 && wanted != kMpi) return wanted;
+  throw UsageError(text(!given.empty() ? "between " : "STRETTO_BETWEEN=", wanted, ": expected ",
+                        wanted == kMpi
+                            ? "a program in C++, or stretto train, that mpirun, mpiexec or srun has started; "
+                              "elsewhere tcp"
+                            : "tcp, or mpi under mpirun, mpiexec or srun"));
 }
 
 }  // namespace

@@ -12,8 +12,9 @@ namespace stretto {
 /// Choices that all ranks of a job have to make alike, in words, by their names.
 using Settings = std::map<std::string, std::string>;
 
-/// The words for what can move messages between hosts.
-inline constexpr std::string_view kCarriers[] = {"tcp"};
+/// The words for what can move messages between hosts; kMpi those of ranks that speak MPI altogether (speaks_mpi()).
+inline constexpr std::string_view kMpi = "mpi";
+inline constexpr std::string_view kCarriers[] = {"tcp", kMpi};
 
 /// How the hosts of a job hear of each other.
 struct BetweenHosts {

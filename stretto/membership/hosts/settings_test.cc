@@ -43,9 +43,12 @@ TEST_F(SettingsTest, WhatIsNoneIsRefusedUnderTheNameItWasGiven) {
   EXPECT_EQ(error_of(999ms), "liveness 0.999 s: expected at least 1s");
   EXPECT_EQ(error_of(0s), "liveness 0 s: expected at least 1s");
   EXPECT_EQ(error_of(-2s), "liveness -2 s: expected at least 1s");
-  EXPECT_EQ(error_of({}, "ucx"), "between ucx: expected tcp, by which alone messages go between hosts so far");
+  EXPECT_EQ(error_of({}, "ucx"), "between ucx: expected tcp, or mpi under mpirun, mpiexec or srun");
   setenv("STRETTO_BETWEEN", "mpi", 1);
-  EXPECT_EQ(error_of({}), "STRETTO_BETWEEN=mpi: expected tcp, by which alone messages go between hosts so far");
+  EXPECT_EQ(
+      error_of({}),
+      "STRETTO_BETWEEN=mpi: expected a program in C++, or stretto train, that mpirun, mpiexec or srun has started; "
+      "elsewhere tcp");
   setenv("STRETTO_LIVENESS", "900ms", 1);
   EXPECT_EQ(error_of({}, "tcp"), "STRETTO_LIVENESS=900ms: expected at least 1s");
   setenv("STRETTO_LIVENESS", "", 1);  // as not set

@@ -1,4 +1,4 @@
-#include "stretto/membership/hosts/store_bulletin.h"
+#include "stretto/membership/hosts/bulletins/store_bulletin.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -21,8 +21,6 @@ enum Query : char { kValidate = 0, kSet = 1, kGet = 3, kCheck = 5 };
 constexpr std::uint32_t kMagic = 0x3C85'F7CE;
 constexpr char kThere = 0, kNotThere = 1;
 const std::string kKey = "/stretto/meeting";
-
-constexpr timeval kLongestCall{.tv_sec = 1, .tv_usec = 0};
 
 std::string number(std::uint64_t value, int bytes) {
   std::string out;
@@ -56,8 +54,9 @@ Result<void> StoreBulletin::connect() {
   int error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     socket_ = Descriptor(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    constexpr timeval kLongest{.tv_sec = kLongestCall.count(), .tv_usec = 0};
     for (const int option : {SO_SNDTIMEO, SO_RCVTIMEO}) {  // connect() is a matter of sending
-      (void)::setsockopt(socket_.get(), SOL_SOCKET, option, &kLongestCall, sizeof kLongestCall);
+      (void)::setsockopt(socket_.get(), SOL_SOCKET, option, &kLongest, sizeof kLongest);
     }
     if (::connect(socket_.get(), one->ai_addr, one->ai_addrlen) == 0) {
       return send(number(kValidate, 1) + number(kMagic, 4));
