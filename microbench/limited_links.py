@@ -150,6 +150,7 @@ class Hosts:
                     "oob_tcp_if_include": "10.77.0.0/24", "btl_tcp_eager_limit": "4194304",
                     "btl_tcp_max_send_size": "4194304", "plm_rsh_agent": f"{HOSTS} rsh"}
         words = [word for name, value in settings.items() for word in ("--mca", name, value)]
+        words += ["-x", "STRETTO_BETWEEN=mpi"]
         return self.on(0, "mpirun", "-n", str(ranks), "--host", hosts, *words, *command, timeout=300)
 
 

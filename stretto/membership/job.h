@@ -170,11 +170,11 @@ bool launched_from_outside();
 bool launched_as_member();
 
 /// Runs `main` as the rank this process is: of MPI where speaks_mpi(), else of a job whose ranks meet (join_job()). On
-/// rank 0 the reports of all ranks are there; elsewhere they are empty. A rank that does not return 0 ends this process,
-/// and with it the job: no return. Errc::unavailable where MPI is asked for and not built in, where ranks on several
-/// hosts have nowhere to meet, or where this process was started by something else; errors as join_job(). Of the options
-/// `prepare` counts, where ranks share memory `extra_bytes`, and where they are on several hosts `liveness` and
-/// `between`.
+/// rank 0 the reports of all ranks are there; elsewhere they are empty. A rank that does not return 0 ends this
+/// process, and with it the job: no return. Errc::unavailable where MPI is asked for and not built in, where ranks on
+/// several hosts have nowhere to meet, or where this process was started by something else; errors as join_job(). Of
+/// the options `prepare` counts, where ranks share memory `extra_bytes`, and where they are on several hosts `liveness`
+/// and `between`.
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
 
 /// Runs `main` in all ranks of a job, however this program was started: run_as_launched() as one of as many ranks as

@@ -431,9 +431,11 @@ class AsHostsAre(unittest.TestCase):
                 self.assertEqual(rates(str(host), "tc", "qdisc", "show", "dev", "eth0"), [rate])
                 self.assertEqual(rates("0", "tc", "qdisc", "show", "dev", f"port{host}"), [rate])
 
-    def run_ranks(self, hosts: Hosts, meeting: str) -> None:
-        ranks = [start_rank(hosts, 1 + i, i, 2, LAUNCHED_RANK, "count", meeting=meeting) for i in range(2)]
-        self.assertEqual([(status, said) for status, _, said in ends(ranks)], [(0, "")] * 2)
+    def run_ranks(self, hosts: Hosts, meeting: str, places: tuple[int, ...] = (1, 2)) -> None:
+        """`places`: the host of each rank."""
+        every = len(places)
+        ranks = [start_rank(hosts, at, i, every, LAUNCHED_RANK, "count", meeting=meeting) for i, at in enumerate(places)]
+        self.assertEqual([(status, said) for status, _, said in ends(ranks)], [(0, "")] * every)
 
     def test_hosts_without_ipv4(self) -> None:
         with Hosts(2, family="ipv6") as hosts:
@@ -441,7 +443,7 @@ class AsHostsAre(unittest.TestCase):
 
     def test_the_name_of_rank_0s_host_is_loopback_there(self) -> None:
         with Hosts(2) as hosts:
-            self.run_ranks(hosts, "h1:4711")
+            self.run_ranks(hosts, "h1:4711", (1, 1, 2))
 
     def test_hosts_that_share_an_address_beside_their_own(self) -> None:
         with Hosts(2) as hosts:

@@ -6,40 +6,49 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import shutil
 import sys
 import tempfile
 import unittest
-from collections.abc import Mapping
 
+import slurm
 from hosts import HOSTS, Hosts, ends
 
 PROGRAM, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(3))
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
-TRAIN = (PROGRAM, "train", "hyperplane", "--steps", "30", "--algorithm", "eager-quorum")
+TRAIN_STEPS = 30
+TRAIN = (PROGRAM, "train", "hyperplane", "--steps", str(TRAIN_STEPS), "--algorithm", "eager-quorum")
+LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 RANKS = 4  # on two hosts
+Environment = dict[str, str]
 
 
 class ManagersTest(unittest.TestCase):
-    def run_on_two(
-        self, words: tuple[str, ...], command: tuple[str | pathlib.Path, ...], environment: Mapping[str, str]
+    def run_ranks(
+        self, hosts: Hosts, words: tuple[str, ...], command: tuple[str | pathlib.Path, ...], environment: Environment
     ) -> str:
         """What the ranks print, started by `words` from beside the switch."""
-        with Hosts(2) as hosts:
-            [(status, out, err)] = ends([hosts.start(0, (*words, *command), {"PYTHONPATH": PACKAGE, **environment})])
-            self.assertEqual(status, 0, out + err)
-            return out
+        [(status, out, err)] = ends([hosts.start(0, (*words, *command), {"PYTHONPATH": PACKAGE, **environment})])
+        self.assertEqual(status, 0, out + err)
+        return out
 
-    def expect_both(self, words: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        """The command trains on both hosts, and so does a script."""
-        out = self.run_on_two(words, TRAIN, environment)
-        self.assertIn("deposits: 120 made, 120 applied, 0 pending, 0 lost", out)
-        self.assertRegex(out, r" 3 \(h2\)")
+    def expect_training(self, hosts: Hosts, words: tuple[str, ...], environment: Environment, places: str) -> None:
+        """Of the command; `places`: on which host each rank is."""
+        out = self.run_ranks(hosts, words, TRAIN, environment)
+        batches = TRAIN_STEPS * len(places)
+        self.assertIn(f"deposits: {batches} made, {batches} applied, 0 pending, 0 lost", out)
+        found = dict(re.findall(r"^ *(\d) \(h(\d)\) ", out, re.MULTILINE))
+        self.assertEqual(found, {str(rank): host for rank, host in enumerate(places)}, out)
+
+    def expect_both(self, hosts: Hosts, words: tuple[str, ...], environment: Environment) -> None:
+        """The command trains on two hosts of two ranks, and so does a script."""
+        self.expect_training(hosts, words, environment, "1122")
         if not pathlib.Path(PACKAGE).exists():
             return
-        out = self.run_on_two(words, (PYTHON, EXAMPLE), {"OMP_NUM_THREADS": "1", **environment})
+        out = self.run_ranks(hosts, words, (PYTHON, EXAMPLE), {"OMP_NUM_THREADS": "1", **environment})
         said = re.findall(r"rank \d of \d: \d+ batches", out)
         self.assertEqual(sorted(said), [f"rank {rank} of {RANKS}: 400 batches" for rank in range(RANKS)])
 
@@ -55,7 +64,8 @@ class ManagersTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:  # two mpirun of one user race for the one that they share
             mca += ["--mca", "orte_tmpdir_base", folder]
             words = ("mpirun.openmpi", "-n", str(RANKS), "--host", "h1:2,h2:2", "-wdir", "/", "-x", "PYTHONPATH", *mca)
-            self.expect_both(words, environment)
+            with Hosts(2) as hosts:
+                self.expect_both(hosts, words, environment)
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_mpiexec(self) -> None:
@@ -64,7 +74,21 @@ class ManagersTest(unittest.TestCase):
             shell.write_text(f'#!/bin/sh\nexec {HOSTS} rsh "$@"\n')
             shell.chmod(0o755)
             words = ("mpiexec.hydra", "-n", str(RANKS), "-hosts", "h1:2,h2:2", "-wdir", "/", "-launcher", "rsh")
-            self.expect_both((*words, "-launcher-exec", str(shell), "-localhost", "10.77.0.254"), {})
+            with Hosts(2) as hosts:
+                self.expect_both(hosts, (*words, "-launcher-exec", str(shell), "-localhost", "10.77.0.254"), {})
+
+    @unittest.skipUnless(slurm.is_there(), "no Slurm (slurmctld, slurmd, slurm-client, munge)")
+    def test_srun(self) -> None:
+        with Hosts(3) as hosts, slurm.slurm_on(hosts, 3) as environment:
+            srun = ("srun", "--chdir=/", "--exact", "--overcommit")
+            self.expect_both(hosts, (*srun, "--mpi=pmix", "-N2", "-n4"), environment)
+            self.expect_training(hosts, (*srun, "--mpi=none", "-N3", "-n5"), environment, "11223")
+            if not LONG:
+                return
+            self.expect_both(hosts, (*srun, "--mpi=none", "-N2", "-n4"), environment)
+            for mpi in ("none", "pmix"):
+                dealt = (*srun, f"--mpi={mpi}", "-m", "cyclic")
+                self.expect_training(hosts, (*dealt, "-N3", "-n5"), environment, "12312")
 
 
 if __name__ == "__main__":

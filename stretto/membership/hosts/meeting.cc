@@ -22,6 +22,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "stretto/base/machine/host_name.h"
 #include "stretto/base/words.h"
@@ -232,7 +233,15 @@ asio::awaitable<std::string> Visit::reach() {
                     .to = 0,
                     .ranks = bulletin_.ranks(),
                     .version = options_.version};
-  if (!error) error = co_await say_hello(socket_, {found.begin(), found.end()}, hello, roster_.token);
+  std::vector<tcp::endpoint> ways(found.begin(), found.end());
+  // This host's own name may lead to loopback, where rank 0 does not listen.
+  if (std::ranges::any_of(ways, [](const auto& way) { return way.address().is_loopback(); })) {
+    const auto own = addresses_of_interfaces(options_.interfaces);
+    for (const auto& address : own ? *own : std::vector<asio::ip::address>()) {
+      ways.emplace_back(address, ways.front().port());
+    }
+  }
+  if (!error) error = co_await say_hello(socket_, std::move(ways), hello, roster_.token);
   co_return error ? text(at_.address(), ": ", error.message()) : std::string();
 }
 
