@@ -14,29 +14,24 @@
 #include <cstring>
 #include <functional>
 #include <system_error>
-#include <thread>
-#include <type_traits>
 #include <utility>
 
-#include "stretto/base/function_ref.h"
 #include "stretto/base/mutex.h"
 #include "stretto/transport/hosts/kernel_state.h"
+#include "stretto/transport/hosts/leaving.h"
+#include "stretto/transport/hosts/message_stream.h"
 
 namespace stretto {
 namespace {
 
 using asio::ip::tcp;
 
-static_assert(std::is_trivially_copyable_v<Envelope> && sizeof(Envelope) == 40, "envelopes travel as they are");
-
-constexpr std::size_t kBuffer = 64 << 10;              // of a connection, for what is no body under way
-constexpr std::size_t kBehindBody = 4 << 10;           // of it that is read into behind a body: most is the next one's
-constexpr std::uint64_t kEnoughOfBody = 128 << 10;     // of a body, before its reader is woken
-constexpr std::uint64_t kMostAtOnce = 4 << 20;         // read of a connection before the others are looked at
-constexpr int kPiecesAtOnce = 48;                      // written by one system call
-constexpr std::uint32_t kGoodbye = ~std::uint32_t{0};  // as the bytes of a head: nothing follows
-constexpr std::uint64_t kLastWord = 1;                 // as the note of a goodbye: no other connection has messages
-constexpr std::chrono::seconds kToLeave{2};
+constexpr std::size_t kBuffer = 64 << 10;           // of a connection, for what is no body under way
+constexpr std::size_t kBehindBody = 4 << 10;        // of it that is read into behind a body: most is the next one's
+constexpr std::uint64_t kEnoughOfBody = 128 << 10;  // of a body, before its reader is woken
+constexpr std::uint64_t kMostAtOnce = 4 << 20;      // read of a connection before the others are looked at
+constexpr int kPiecesAtOnce = 48;                   // written by one system call
+constexpr std::uint64_t kLastWord = 1;              // as the note of a goodbye: no other connection has messages
 
 Error lost(int rank, const std::string& how) {
   return {Errc::lost_peer, text("rank ", rank, " is lost: ", how), rank};
@@ -44,35 +39,13 @@ Error lost(int rank, const std::string& how) {
 
 }  // namespace
 
-/// A message that has not left, or not whole.
-struct TcpCarrier::Outgoing {
-  Envelope envelope;
-  std::span<const std::byte> head, body;
-  SendToken token = kNoToken;
-  std::uint64_t written = 0;  // bytes of the three together
-  std::vector<std::byte> head_kept = {};
-
-  std::uint64_t bytes() const { return sizeof envelope + head.size() + body.size(); }
-  /// Adds what is left of it.
-  void add_to(std::vector<iovec>& pieces) const {
-    std::uint64_t skip = written;
-    const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&envelope, 1)), head, body};
-    for (const auto part : parts) {
-      const std::uint64_t skipped = std::min<std::uint64_t>(skip, part.size());
-      skip -= skipped;
-      if (skipped == part.size()) continue;
-      pieces.push_back({const_cast<std::byte*>(part.data() + skipped), part.size() - skipped});
-    }
-  }
-};
-
 /// What the network's thread says of a connection.
 struct TcpCarrier::Waits {
   std::atomic<bool> can_read{true}, can_write{true};
 };
 
 struct TcpCarrier::Connection {
-  Connection(int peer, tcp::socket open) : peer(peer), socket(std::move(open)), buffer(kBuffer) {}
+  Connection(int from, tcp::socket open) : peer(from), socket(std::move(open)), buffer(kBuffer), in{.peer = from} {}
 
   const int peer;
   tcp::socket socket;
@@ -81,17 +54,13 @@ struct TcpCarrier::Connection {
 
   std::vector<std::byte> buffer;
   std::size_t begin = 0, end = 0;  // of what is in it
-  bool in_body = false;
-  std::byte* body = nullptr;  // where the rest of it goes, or null
-  std::uint64_t body_left = 0;
-  int enough = 1;          // bytes with which the kernel calls it readable
-  bool goodbye = false;    // has come
-  bool last_word = false;  // on the connection by which the peer sends
+  IncomingMessages in;
+  int enough = 1;  // bytes with which the kernel calls it readable
 };
 
 struct TcpCarrier::Peer {
-  std::deque<Outgoing> waiting;  // in order; the first may be half written
-  Connection* out = nullptr;     // where this rank sends
+  std::deque<OutgoingMessage> waiting;  // in order; the first may be half written
+  Connection* out = nullptr;            // where this rank sends
   bool connecting = false;
   bool gone = false;  // has left or is lost: sends go nowhere
   bool told = false;  // and the sink knows
@@ -191,14 +160,10 @@ void TcpCarrier::send(int to, const Envelope& envelope, std::span<const std::byt
     if (token != kNoToken) sent_.push_back(token);
     return;
   }
-  Outgoing message{.envelope = envelope, .head = head, .body = body, .token = token};
+  OutgoingMessage message{.envelope = envelope, .head = head, .body = body, .token = token};
   peer.waiting.push_back(std::move(message));
   if (peer.waiting.size() == 1 && peer.out != nullptr) write(peer);
-  if (!peer.waiting.empty()) {
-    Outgoing& last = peer.waiting.back();
-    last.head_kept.assign(head.begin(), head.end());
-    last.head = last.head_kept;
-  }
+  if (!peer.waiting.empty()) peer.waiting.back().keep_head();
   if (peer.out == nullptr && !std::exchange(peer.connecting, true)) connect(to);
 }
 
@@ -209,7 +174,7 @@ bool TcpCarrier::write(Peer& peer) {
   thread_local std::vector<iovec> pieces;
   while (!peer.waiting.empty() && !out.closed) {
     pieces.clear();
-    for (const Outgoing& message : peer.waiting) {
+    for (const OutgoingMessage& message : peer.waiting) {
       if (std::ssize(pieces) >= kPiecesAtOnce) break;
       message.add_to(pieces);
     }
@@ -223,7 +188,7 @@ bool TcpCarrier::write(Peer& peer) {
     moved = true;
     auto left = static_cast<std::uint64_t>(bytes);
     while (left > 0) {
-      Outgoing& front = peer.waiting.front();
+      OutgoingMessage& front = peer.waiting.front();
       const std::uint64_t of_it = std::min(left, front.bytes() - front.written);
       front.written += of_it;
       left -= of_it;
@@ -271,7 +236,7 @@ void TcpCarrier::adopt(int from, tcp::socket socket) {
 }
 
 void TcpCarrier::wait_to_read(Connection& connection) {
-  const std::uint64_t wanted = connection.in_body ? std::min(connection.body_left, kEnoughOfBody) : 1;
+  const std::uint64_t wanted = connection.in.in_body ? std::min(connection.in.body_left, kEnoughOfBody) : 1;
   const int enough = static_cast<int>(std::max<std::uint64_t>(wanted, 1));
   if (std::exchange(connection.enough, enough) != enough) {
     ::setsockopt(connection.socket.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof enough);
@@ -345,9 +310,10 @@ bool TcpCarrier::read(Connection& connection, MessageSink& sink) {
                    connection.end - connection.begin);
       connection.end -= std::exchange(connection.begin, 0);
     }
-    const bool to_body = connection.in_body && connection.body != nullptr;
+    IncomingMessages& in = connection.in;
+    const bool to_body = in.in_body && in.body != nullptr;
     std::array<iovec, 2> into{
-        {{connection.body, to_body ? connection.body_left : 0},
+        {{in.body, to_body ? in.body_left : 0},
          {connection.buffer.data() + connection.end, to_body ? kBehindBody : kBuffer - connection.end}}};
     const std::span<iovec> used = std::span(into).subspan(to_body ? 0 : 1);
     const ssize_t bytes = ::readv(connection.socket.native_handle(), used.data(), static_cast<int>(used.size()));
@@ -363,52 +329,21 @@ bool TcpCarrier::read(Connection& connection, MessageSink& sink) {
     auto there = static_cast<std::uint64_t>(bytes);
     all += there;
     if (to_body) {
-      const std::uint64_t of_body = std::min(there, connection.body_left);
-      connection.body += of_body;
-      connection.body_left -= of_body;
+      const std::uint64_t of_body = std::min(there, in.body_left);
+      in.body += of_body;
+      in.body_left -= of_body;
       there -= of_body;
     }
     connection.end += there;
-    if (!deliver(connection, sink)) {
+    std::span<const std::byte> left(connection.buffer.data() + connection.begin, connection.end - connection.begin);
+    const bool good = in.deliver(left, sink);
+    connection.begin = connection.end - left.size();
+    if (!good) {
       end(connection, "it has sent what is no message", sink);
       return true;
     }
   }
   return all > 0;
-}
-
-/// Hands on what lies in the connection's buffer. Returns false where that is no message.
-bool TcpCarrier::deliver(Connection& connection, MessageSink& sink) {
-  while (true) {
-    const std::uint64_t there = connection.end - connection.begin;
-    const std::byte* const at = connection.buffer.data() + connection.begin;
-    if (connection.in_body) {
-      const std::uint64_t bytes = std::min(there, connection.body_left);
-      if (connection.body != nullptr && bytes > 0) connection.body = std::copy_n(at, bytes, connection.body);
-      connection.begin += bytes;
-      connection.body_left -= bytes;
-      if (connection.body_left > 0) return true;
-      connection.in_body = false;
-      sink.end(connection.peer);
-      continue;
-    }
-    if (there < sizeof(Envelope)) return true;
-    Envelope envelope;
-    std::memcpy(&envelope, at, sizeof envelope);
-    if (connection.goodbye) return false;
-    if (envelope.head_bytes == kGoodbye) {
-      connection.goodbye = true;
-      connection.last_word = envelope.note == kLastWord;
-      connection.begin += sizeof envelope;
-      continue;
-    }
-    if (envelope.head_bytes > kMaxHeadBytes) return false;
-    if (there < sizeof envelope + envelope.head_bytes) return true;
-    connection.begin += sizeof envelope + envelope.head_bytes;
-    connection.in_body = true;
-    connection.body_left = envelope.body_bytes;
-    connection.body = sink.begin(connection.peer, envelope, {at + sizeof envelope, envelope.head_bytes});
-  }
 }
 
 /// The connection has ended. Its peer has left where its last word has come: a goodbye on another connection may come
@@ -417,8 +352,8 @@ void TcpCarrier::end(Connection& connection, const std::string& how, MessageSink
   connection.closed = true;
   Peer& peer = peer_of(connection.peer);
   give_up(peer);
-  if (connection.goodbye) {
-    if (connection.last_word && !std::exchange(peer.told, true)) sink.left(connection.peer);
+  if (connection.in.goodbye) {
+    if (connection.in.goodbye->note == kLastWord && !std::exchange(peer.told, true)) sink.left(connection.peer);
     return;
   }
   for (const auto& other : connections_) {
@@ -441,29 +376,18 @@ bool TcpCarrier::tell_lost(int rank, const Error& why, MessageSink& sink) {
 void TcpCarrier::give_up(Peer& peer) {
   peer.gone = true;
   peer.out = nullptr;
-  for (const Outgoing& message : peer.waiting) {
+  for (const OutgoingMessage& message : peer.waiting) {
     if (message.token != kNoToken) sent_.push_back(message.token);
   }
   peer.waiting.clear();
 }
 
 void TcpCarrier::leave() {
-  const SteadyClock clock;
-  TimePoint end = clock.now() + Duration(kToLeave);
-  // Until `done` or nothing has moved for two seconds.
-  const auto until = [&](FunctionRef<bool()> done, FunctionRef<bool()> moves) {
-    while (!done() && clock.now() < end) {
-      if (moves()) {
-        end = clock.now() + Duration(kToLeave);
-      } else {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    }
-  };
+  Leaving leaving;
   const auto all_written = [this] {
     return std::ranges::all_of(peers_, [](const auto& p) { return p->waiting.empty(); });
   };
-  until(all_written, [this] {
+  leaving.until(all_written, [this] {
     bool moved = false;
     for (auto& [from, socket] : inbox_->take_arrived()) adopt(from, std::move(socket)), moved = true;
     for (const auto& peer : peers_) moved |= peer->out != nullptr && write(*peer);
@@ -475,16 +399,17 @@ void TcpCarrier::leave() {
     const bool sends_here = peer_of(connection->peer).out == connection.get();
     const Envelope goodbye{.note = sends_here ? kLastWord : 0, .head_bytes = kGoodbye};
     const int socket = connection->socket.native_handle();
-    until([&] { return ::send(socket, &goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN; },
-          [] { return false; });
+    leaving.until(
+        [&] { return ::send(socket, &goodbye, sizeof goodbye, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != EAGAIN; },
+        [] { return false; });
     ::shutdown(socket, SHUT_WR);
   }
   for (const auto& connection : connections_) {
     if (peer_of(connection->peer).lost) continue;
     const int socket = connection->socket.native_handle();
     int unsent = 0, before = 0;
-    until([&] { return is_given_up(socket) || ::ioctl(socket, TIOCOUTQ, &unsent) != 0 || unsent == 0; },
-          [&] { return std::exchange(before, unsent) > unsent; });
+    leaving.until([&] { return is_given_up(socket) || ::ioctl(socket, TIOCOUTQ, &unsent) != 0 || unsent == 0; },
+                  [&] { return std::exchange(before, unsent) > unsent; });
   }
 }
 

@@ -46,7 +46,6 @@ class TcpCarrier final : public Carrier {
   }
 
  private:
-  struct Outgoing;
   struct Connection;
   struct Peer;
   struct Waits;
@@ -60,7 +59,6 @@ class TcpCarrier final : public Carrier {
   bool works(int rank) const;
   bool write(Peer& peer);
   bool read(Connection& connection, MessageSink& sink);
-  bool deliver(Connection& connection, MessageSink& sink);
   void end(Connection& connection, const std::string& how, MessageSink& sink);
   bool tell_lost(int rank, const Error& why, MessageSink& sink);
   void give_up(Peer& peer);
