@@ -24,5 +24,10 @@ foreach(header asio asio.hpp boost CLI fmt nlohmann protozero Random123 xxhash.h
   endif()
   file(CREATE_LINK /usr/include/${header} ${headers}/${header} SYMBOLIC)
 endforeach()
+foreach(header ucp ucs)  # of UCX, without which Stretto is built, too
+  if(EXISTS /usr/include/${header})
+    file(CREATE_LINK /usr/include/${header} ${headers}/${header} SYMBOLIC)
+  endif()
+endforeach()
 set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES ${headers})
 list(APPEND CMAKE_PREFIX_PATH /usr/lib/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu/cmake)

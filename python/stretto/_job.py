@@ -64,7 +64,8 @@ def init(
     comes to the others with rank(), size(), or the first step of its Optimizer, and they wait for it from then on.
 
     Of ranks on several hosts, alike on all: `liveness`, seconds, at least 1, after which a host is lost of which
-    nothing comes (STRETTO_LIVENESS, or 10); `between`, what moves messages between hosts (STRETTO_BETWEEN, or "tcp").
+    nothing comes (STRETTO_LIVENESS, or 10); `between`, what moves messages between hosts: "tcp", "ucx" or
+    "auto" (STRETTO_BETWEEN, or "tcp").
 
     Raises Timeout, which names the ranks that did not come; UsageError for a place, a `liveness` or a `between` that is
     none.

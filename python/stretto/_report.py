@@ -55,6 +55,8 @@ class Report:
         self._hosts: list[str] = given.get("hosts", [])  # of each rank, where there are several
         for account, host in zip(self._data["by_rank"], self._hosts):
             account["host"] = host
+        if "between_hosts" in given:
+            self._data["between_hosts"] = given["between_hosts"]
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, in seconds and counts. None stands for what is not known: `deposits` and `replicas_identical`
@@ -93,10 +95,12 @@ class Report:
         data = self._data
         staleness = data["staleness"]
         slow = "" if data["imbalance"] == "none" else f"; injected: {data['imbalance']}"
+        between = [f"messages between hosts by {data['between_hosts']}"] if "between_hosts" in data else []
         return [
             f"{data['algorithm']} on {data['ranks']} {'ranks' if data['ranks'] > 1 else 'rank'}: {data['batches']:,} "
             f"batches applied in {duration(data['seconds'])}, {significant(data['batches_per_second'])} a second{slow}",
             f"{data['rounds']:,} rounds; staleness {staleness['mean']:.2f} on average, {staleness['max']} at most",
+            *between,
         ]
 
     def _named(self, rank: int) -> str:

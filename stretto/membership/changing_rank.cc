@@ -156,6 +156,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     return {.rank = static_cast<int>(*some.place_of(member_.number())),
             .ranks = static_cast<int>(some.members.size()),
             .job = text(meeting, " of ", job(), ' ', digits_of(options_.token)),
+            .between = options_.terms.at("between"),
             .timeout = kForTheSlowest,
             .look = std::move(look)};
   }

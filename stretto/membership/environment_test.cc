@@ -76,7 +76,7 @@ TEST_F(EnvironmentTest, AProcessOnItsOwnIsNoRank) {
 TEST_F(EnvironmentTest, AJobOnOneHostRefusesOptionsOfSeveralThatAreNone) {
   using namespace std::chrono_literals;
   EXPECT_THROW((void)join_job({.job = "of bad options", .liveness = 10ms}), UsageError);
-  EXPECT_THROW((void)join_job({.job = "of bad options", .between = "ucx"}), UsageError);
+  EXPECT_THROW((void)join_job({.job = "of bad options", .between = "mpi"}), UsageError);
 }
 
 TEST_F(EnvironmentTest, OneOfOneIsNoRank) {

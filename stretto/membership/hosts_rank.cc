@@ -8,6 +8,8 @@
 #include "stretto/base/machine/host_name.h"
 #include "stretto/base/machine/process_limits.h"
 #include "stretto/base/version.h"
+#include "stretto/membership/hosts/carrier_choice.h"
+#include "stretto/membership/hosts/interfaces.h"
 #include "stretto/membership/hosts/liveness/news.h"
 #include "stretto/membership/hosts/meeting.h"
 #include "stretto/membership/hosts/settings.h"
@@ -19,6 +21,7 @@
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/hosts/hosts.h"
 #include "stretto/transport/hosts/tcp.h"
+#include "stretto/transport/hosts/ucx.h"
 
 namespace stretto {
 namespace {
@@ -66,19 +69,40 @@ class ToldCounter final : public SharedCounter {
   ControlCounter all_;
 };
 
+/// The ports at which UCX listens.
+std::string ports_of_ucx() {
+  const PortRange ports = wanted_ports();
+  return ports.first == 0 ? "" : text(ports.first, '-', ports.last);
+}
+
 /// The links of a rank to the others of its world, and the memory of its host.
 struct LinksOfRank {
-  LinksOfRank(std::unique_ptr<NetworkThread> of_process, Roster met, JobMemory of_host, int rank)
+  LinksOfRank(std::unique_ptr<NetworkThread> of_process, Roster met, JobMemory of_host, int rank,
+              const CarrierChoice& choice, const MissedPeers& missed = {})
       : network(std::move(of_process)),
         roster(std::move(met)),
         memory(std::move(of_host)),
         place(roster.members.place_of(rank)),
-        carrier(*network, *roster.door, {.from = rank, .ranks = roster.members.size()}, roster.token, roster.addresses,
-                Doorbell(memory.doorbell(place), true)),
-        transport(memory, rank, roster.members, carrier) {}
+        bell(memory.doorbell(place), true),
+        tcp(*network, *roster.door, {.from = rank, .ranks = roster.members.size()}, roster.token, roster.addresses,
+            bell) {
+    tcp.watch(missed);
+    if (choice.ucx) {
+      ucx = start_ucx(*network, tcp,
+                      {.rank = rank,
+                       .ranks = roster.members.size(),
+                       .token = roster.token,
+                       .at = roster.addresses[static_cast<std::size_t>(rank)].address(),
+                       .ports = ports_of_ucx(),
+                       .missed_after = missed.limit},
+                      bell);
+    }
+    transport.emplace(memory, rank, roster.members, carrier(), choice.why);
+  }
+  Carrier& carrier() { return ucx ? *ucx : tcp; }
   /// The rank says goodbye: nothing is sent any more.
   void leave() {
-    carrier.leave();
+    carrier().leave();
     memory.leave(place);
   }
 
@@ -86,19 +110,20 @@ struct LinksOfRank {
   Roster roster;
   JobMemory memory;
   const int place;  // on its host
-  TcpCarrier carrier;
-  HostsTransport transport;
+  const Doorbell bell;
+  TcpCarrier tcp;
+  std::unique_ptr<Carrier> ucx;  // over `tcp`; null: that one alone
+  std::optional<HostsTransport> transport;
 };
 
 /// A rank in one world of a job whose members change, which is on several hosts.
 class RankOfWorld final : public PartOfJob {
  public:
   RankOfWorld(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, int rank,
-              const MissedPeers& missed)
-      : links_(std::move(network), std::move(roster), std::move(memory), rank),
+              const CarrierChoice& choice, const MissedPeers& missed)
+      : links_(std::move(network), std::move(roster), std::move(memory), rank, choice, missed),
         told_(links_.memory.counter(kRanksThatTold)) {
-    links_.carrier.watch(missed);
-    context_.emplace(links_.transport, clock_);
+    context_.emplace(*links_.transport, clock_);
   }
   ~RankOfWorld() override {
     if (!left_) links_.memory.mark_lost(links_.place, kFailed);
@@ -125,13 +150,13 @@ class RankOfWorld final : public PartOfJob {
 class RankAcrossHosts final : public PartOfJob {
  public:
   RankAcrossHosts(std::unique_ptr<NetworkThread> network, Roster roster, JobMemory memory, const JoinOptions& options,
-                  Duration liveness)
+                  const CarrierChoice& choice, Duration liveness)
       : rank_(options.rank),
         look_(options.look),
-        links_(std::move(network), std::move(roster), std::move(memory), rank_),
+        links_(std::move(network), std::move(roster), std::move(memory), rank_, choice),
         told_(links_.memory, *links_.roster.control),
         news_(links_.memory.extra(), options.ranks),
-        context_(std::in_place, links_.memory, links_.transport, *links_.roster.control, news_,
+        context_(std::in_place, links_.memory, *links_.transport, *links_.roster.control, news_,
                  [this](const RankMessage& message) { said_.hear(message); }),
         speaker_(*links_.network, links_.roster, links_.memory, news_, rank_, liveness,
                  [this](const Error& why) { lose(why); }) {}
@@ -149,7 +174,7 @@ class RankAcrossHosts final : public PartOfJob {
  private:
   /// A rank of another host is lost. The network's thread.
   void lose(const Error& why) {
-    links_.carrier.lose(why.rank, why);
+    links_.tcp.lose(why.rank, why);
     links_.roster.control->end(why);
     if (links_.roster.server) links_.roster.server->lose(why.rank);
   }
@@ -189,14 +214,15 @@ JobResult RankAcrossHosts::leave(Duration limit) {
 struct Met {
   std::unique_ptr<NetworkThread> network;
   Roster roster;
+  CarrierChoice choice;
 };
 
 std::string version_of_this() {
   return text("stretto ", stretto_version());
 }
 
-Result<Met> meet_all(const JoinOptions& options, Settings settings, std::function<void(const std::string&)> tell = {},
-                     const MissedPeers& missed = {}) {
+Result<Met> meet_all(const JoinOptions& options, const std::string& carrier, Settings settings,
+                     std::function<void(const std::string&)> tell = {}, const MissedPeers& missed = {}) {
   // Rank 0 has a connection of each rank, and each process some ten to its host and to others, and as many files.
   if (const std::string why = raise_descriptors(kDescriptors + (options.rank == 0 ? options.ranks : 0)); !why.empty()) {
     return Error{Errc::unavailable, text("rank ", options.rank, " on ", host_name(), ": ", why), options.rank};
@@ -205,12 +231,19 @@ Result<Met> meet_all(const JoinOptions& options, Settings settings, std::functio
   auto roster = meet_hosts(*network, *options.bulletin,
                            {.version = version_of_this(),
                             .settings = std::move(settings),
+                            .ucx = ucx_offer(carrier),
                             .timeout = options.timeout,
                             .look = options.look,
                             .tell = std::move(tell),
                             .missed = missed});
   if (!roster) return roster.error();
-  return Met{std::move(network), std::move(*roster)};
+  CarrierChoice choice;
+  if (roster->members.hosts() > 1) {
+    auto chosen = choose_carrier(carrier, roster->ucx, roster->names);
+    if (!chosen) return chosen.error();
+    choice = std::move(*chosen);
+  }
+  return Met{std::move(network), std::move(*roster), std::move(choice)};
 }
 
 /// Meets the ranks of this host in memory with so many bytes.
@@ -231,18 +264,19 @@ Result<Rendezvous> meet_here(const JoinOptions& options, const Roster& roster, s
 
 Result<std::unique_ptr<PartOfJob>> join_across_hosts(const JoinOptions& options) {
   const BetweenHosts between = between_hosts(options.liveness, options.between);
-  auto met = meet_all(options, between.settings());
+  auto met = meet_all(options, between.carrier, between.settings());
   if (!met) return met.error();
   auto here = meet_here(options, met->roster, HostNews::bytes_needed(options.ranks));
   if (!here) return here.error();
-  return std::unique_ptr<PartOfJob>(std::make_unique<RankAcrossHosts>(
-      std::move(met->network), std::move(met->roster), std::move(here->memory), options, between.liveness));
+  return std::unique_ptr<PartOfJob>(std::make_unique<RankAcrossHosts>(std::move(met->network), std::move(met->roster),
+                                                                      std::move(here->memory), options, met->choice,
+                                                                      between.liveness));
 }
 
 Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options, const MissedPeers& missed) {
   // The master of the job has compared what must be alike, and says who is waited for.
   auto met = meet_all(
-      options, {}, [](const std::string&) {}, missed);
+      options, options.between, {}, [](const std::string&) {}, missed);
   if (!met) return met.error();
   met->roster.control.reset();
   met->roster.server.reset();
@@ -253,8 +287,8 @@ Result<std::unique_ptr<PartOfJob>> join_world(const JoinOptions& options, const 
   }
   auto here = meet_here(options, met->roster, 0);
   if (!here) return here.error();
-  return std::unique_ptr<PartOfJob>(std::make_unique<RankOfWorld>(std::move(met->network), std::move(met->roster),
-                                                                  std::move(here->memory), options.rank, missed));
+  return std::unique_ptr<PartOfJob>(std::make_unique<RankOfWorld>(
+      std::move(met->network), std::move(met->roster), std::move(here->memory), options.rank, met->choice, missed));
 }
 
 }  // namespace stretto

@@ -199,7 +199,8 @@ struct JoinOptions {
   /// time hears sooner of a host without power, more outlives a longer break of a link. None: as STRETTO_LIVENESS says,
   /// or 10 s.
   std::optional<Duration> liveness = {};
-  /// Of the same, alike on all: what moves messages between hosts, "tcp". Empty: as STRETTO_BETWEEN says, or that.
+  /// Of the same, alike on all: what moves messages between hosts: "tcp", "ucx", or "auto", which is ucx where every
+  /// host has an active port for RDMA and the same UCX, else tcp. Empty: as STRETTO_BETWEEN says, or tcp.
   std::string between = {};
   /// With `member`: what has to be the same for all members, by name. The master refuses one that differs.
   std::map<std::string, std::string> terms = {};

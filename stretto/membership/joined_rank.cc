@@ -14,6 +14,7 @@
 #include "stretto/base/version.h"
 #include "stretto/engine/driver.h"
 #include "stretto/membership/changing_rank.h"
+#include "stretto/membership/hosts/carrier_choice.h"
 #include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/rank_end.h"
@@ -32,7 +33,9 @@ constexpr std::chrono::milliseconds kLongestPoll{100};
 /// View::terms of a member: the caller's, and how it reaches other hosts.
 std::map<std::string, std::string> terms_of(const JoinOptions& options) {
   auto terms = options.terms;
-  terms.emplace("between", between_hosts({}, options.between).carrier);
+  const std::string carrier = between_hosts({}, options.between).carrier;
+  terms.emplace("between", carrier);
+  if (carrier == "ucx") terms.emplace("ucx", ucx_offer(carrier));
   return terms;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "stretto/base/clock.h"
 #include "stretto/base/doorbell.h"
@@ -92,6 +93,8 @@ class Transport {
 
   /// "shm", "mpi", "simulated".
   virtual const char* name() const = 0;
+  /// The way of messages between the hosts of the job, and why, in words; empty: there is one host, or one way.
+  virtual std::string between_hosts() const { return {}; }
 
  private:
   virtual SharedArena* arena() { return nullptr; }

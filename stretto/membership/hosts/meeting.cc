@@ -314,7 +314,8 @@ Result<void> Visit::come() {
                                .name = host_name(),
                                .process = ::getpid(),
                                .address = roster_.door->endpoint(),
-                               .settings = options_.settings};
+                               .settings = options_.settings,
+                               .ucx = options_.ucx};
     network_.run([&] { line_->write(arrival); });
     auto words = hear();
     if (!words && words.error().code == Errc::timeout) return words.error();
@@ -341,6 +342,7 @@ Result<Roster> Visit::run() {
   roster_.members = Members(words->host_of, words->names);
   roster_.addresses = std::move(words->addresses);
   roster_.names = std::move(words->names);
+  roster_.ucx = std::move(words->ucx);
   roster_.name = std::move(words->meeting);
   roster_.control = std::make_unique<Control>(network_, line_);
   return std::move(roster_);

@@ -63,7 +63,7 @@ void put(json& object, const tcp::endpoint& endpoint) {
 }  // namespace
 
 std::string ArrivalWords::encoded() const {
-  json object{{"host", host}, {"name", name}, {"process", process}, {"settings", settings}};
+  json object{{"host", host}, {"name", name}, {"process", process}, {"settings", settings}, {"ucx", ucx}};
   put(object, address);
   return line_of(object);
 }
@@ -76,6 +76,7 @@ Result<ArrivalWords> ArrivalWords::decoded(std::string_view line) {
   words.process = fields.number("process", 1, kMostInt);
   words.address = endpoint_in(fields);
   words.settings = fields.texts("settings");
+  words.ucx = fields.words("ucx");
   return fields.end(std::move(words));
 }
 
@@ -89,7 +90,7 @@ std::string MeetingWords::encoded() const {
   }
   json ranks = json::array();
   for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
-    json one{{"host", host_of[rank]}, {"name", names[rank]}};
+    json one{{"host", host_of[rank]}, {"name", names[rank]}, {"ucx", ucx[rank]}};
     put(one, addresses[rank]);
     ranks.push_back(std::move(one));
   }
@@ -115,6 +116,7 @@ Result<MeetingWords> MeetingWords::decoded(std::string_view line, int ranks) {
       words.host_of.push_back(one.number("host", 0, ranks - 1));
       words.names.push_back(one.words("name"));
       words.addresses.push_back(endpoint_in(one));
+      words.ucx.push_back(one.words("ucx"));
     });
   }
   return fields.end(std::move(words));

@@ -27,6 +27,7 @@ struct ArrivalWords {
   int process = 0;                                     ///< PID, 1 or more
   asio::ip::tcp::endpoint address;                     ///< at which the rank listens
   Settings settings = {};                              ///< of the rank
+  std::string ucx = {};                                ///< ucx_offer() of the rank
 
   std::string encoded() const;
   static Result<ArrivalWords> decoded(std::string_view line);
@@ -47,6 +48,7 @@ struct MeetingWords {
   std::vector<int> host_of = {};
   std::vector<std::string> names = {};
   std::vector<asio::ip::tcp::endpoint> addresses = {};
+  std::vector<std::string> ucx = {};
   std::string meeting = {};  ///< its name
 
   std::string encoded() const;

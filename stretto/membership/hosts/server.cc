@@ -203,6 +203,7 @@ void JobServer::Impl::call_together() {
     words.host_of.push_back(hosts.emplace(rank.arrival.host, static_cast<int>(hosts.size())).first->second);
     words.addresses.push_back(rank.arrival.address);
     words.names.push_back(rank.arrival.name);
+    words.ucx.push_back(rank.arrival.ucx);
   }
   to_all(words);
 }

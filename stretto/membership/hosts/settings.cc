@@ -38,7 +38,7 @@ std::string wanted_carrier(const std::string& given) {
                         wanted == kMpi
                             ? "a program in C++, or stretto train, that mpirun, mpiexec or srun has started; "
                               "elsewhere tcp"
-                            : "tcp, or mpi under mpirun, mpiexec or srun"));
+                            : "tcp, ucx or auto, or mpi under mpirun, mpiexec or srun"));
 }
 
 }  // namespace

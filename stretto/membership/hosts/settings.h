@@ -14,7 +14,7 @@ using Settings = std::map<std::string, std::string>;
 
 /// The words for what can move messages between hosts; kMpi those of ranks that speak MPI altogether (speaks_mpi()).
 inline constexpr std::string_view kMpi = "mpi";
-inline constexpr std::string_view kCarriers[] = {"tcp", kMpi};
+inline constexpr std::string_view kCarriers[] = {"tcp", "ucx", "auto", kMpi};
 
 /// How the hosts of a job hear of each other.
 struct BetweenHosts {

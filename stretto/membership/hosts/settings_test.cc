@@ -43,7 +43,7 @@ TEST_F(SettingsTest, WhatIsNoneIsRefusedUnderTheNameItWasGiven) {
   EXPECT_EQ(error_of(999ms), "liveness 0.999 s: expected at least 1s");
   EXPECT_EQ(error_of(0s), "liveness 0 s: expected at least 1s");
   EXPECT_EQ(error_of(-2s), "liveness -2 s: expected at least 1s");
-  EXPECT_EQ(error_of({}, "ucx"), "between ucx: expected tcp, or mpi under mpirun, mpiexec or srun");
+  EXPECT_EQ(error_of({}, "gloo"), "between gloo: expected tcp, ucx or auto, or mpi under mpirun, mpiexec or srun");
   setenv("STRETTO_BETWEEN", "mpi", 1);
   EXPECT_EQ(
       error_of({}),

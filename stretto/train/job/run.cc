@@ -219,6 +219,10 @@ RankReport Run::train(RankContext& context, const TrainingTask& task, VirtualRan
   task_options.evaluates = true;
   RankReport report;
   {
+    if (launched_ && !is_member_ && context.rank() == 0) {
+      const std::string between = context.world().transport().between_hosts();
+      if (!between.empty() && between != "tcp") page_->tell("messages between hosts go by " + between);
+    }
     Trainer trainer({.plan = plan_,
                      .task = *rank_task,
                      .rank = context,

@@ -52,6 +52,8 @@ std::string OwnLoop::report_json() const {
                        {"last_steps", std::move(last_steps)},
                        {"ledger", ordered_json::parse(ledger_.to_json(policy_name))}};
   if (!ledger_.hosts().empty()) json["hosts"] = ledger_.hosts();
+  if (const std::string between = session_.world().transport().between_hosts(); !between.empty())
+    json["between_hosts"] = between;
   return json.dump();
 }
 

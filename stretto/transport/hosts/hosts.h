@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "stretto/transport/hosts/carrier.h"
 #include "stretto/transport/shm.h"
@@ -12,8 +14,9 @@ namespace stretto {
 class HostsTransport final : public Transport {
  public:
   /// `memory`: of this rank's host. Outlives the transport, as does `carrier`, which rings this rank's doorbell there.
-  HostsTransport(JobMemory& memory, int rank, const Members& members, Carrier& carrier)
-      : here_(memory, rank, members), between_(carrier) {}
+  /// `chosen`: which one that is, and why.
+  HostsTransport(JobMemory& memory, int rank, const Members& members, Carrier& carrier, std::string chosen)
+      : here_(memory, rank, members), between_(carrier), chosen_(std::move(chosen)) {}
 
   int rank() const override { return here_.rank(); }
   int size() const override { return here_.size(); }
@@ -24,12 +27,14 @@ class HostsTransport final : public Transport {
   Doorbell& doorbell() override { return here_.doorbell(); }
   const Members& members() const override { return here_.members(); }
   const char* name() const override { return "hosts"; }
+  std::string between_hosts() const override { return chosen_; }
 
  private:
   SharedArena* arena() override { return here_.host().arena; }
 
   ShmTransport here_;
   Carrier& between_;
+  const std::string chosen_;
 };
 
 }  // namespace stretto

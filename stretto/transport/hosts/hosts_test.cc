@@ -1,5 +1,6 @@
 #include "stretto/transport/hosts/hosts.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -13,14 +14,18 @@
 #include <atomic>
 #include <barrier>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "stretto/transport/hosts/tcp.h"
+#include "stretto/transport/hosts/ucx.h"
 #include "stretto/transport/testing/conformance.h"
 
 namespace stretto {
@@ -29,8 +34,13 @@ namespace {
 /// Where each rank is, by any number a host.
 using Hosts = std::vector<int>;
 
-/// Runs `program` as every rank, in threads of this process, on hosts that share nothing but loopback.
-std::vector<std::string> run(const Hosts& host_of, const std::function<void(Transport&, TcpCarrier&)>& program) {
+/// What moves messages between these hosts.
+enum class By { tcp, ucx };
+
+/// Runs `program` as every rank, in threads of this process, on hosts that share nothing but loopback. By UCX the
+/// `stranger` has another token.
+std::vector<std::string> run(const Hosts& host_of, const std::function<void(Transport&, TcpCarrier&)>& program, By by,
+                             int stranger = -1) {
   const Members members(host_of);
   const auto ranks = static_cast<std::size_t>(members.size());
   std::vector<JobMemory> memories;
@@ -50,16 +60,27 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
     addresses[static_cast<std::size_t>(rank)] = door.endpoint();
     all.arrive_and_wait();
     const int place = members.place_of(rank);
-    TcpCarrier carrier(network, door, {.from = rank, .ranks = members.size()}, token, addresses,
-                       Doorbell(memory.doorbell(place), true));
-    HostsTransport transport(memory, rank, members, carrier);
-    try {
-      program(transport, carrier);
-      carrier.leave();
-      memory.leave(place);
-    } catch (const std::exception& error) {
-      wrong[static_cast<std::size_t>(rank)] = error.what();
-      memory.mark_lost(place, 1 << 8);
+    {
+      const Doorbell bell(memory.doorbell(place), true);
+      TcpCarrier tcp(network, door, {.from = rank, .ranks = members.size()}, token, addresses, bell);
+      std::unique_ptr<Carrier> ucx;
+      if (by == By::ucx) {
+        const UcxOptions how{.rank = rank,
+                             .ranks = members.size(),
+                             .token = rank == stranger ? new_token() : token,
+                             .at = asio::ip::make_address("127.0.0.1")};
+        ucx = start_ucx(network, tcp, how, bell);
+      }
+      Carrier& carrier = ucx ? *ucx : tcp;
+      HostsTransport transport(memory, rank, members, carrier, "a test");
+      try {
+        program(transport, tcp);
+        carrier.leave();
+        memory.leave(place);
+      } catch (const std::exception& error) {
+        wrong[static_cast<std::size_t>(rank)] = error.what();
+        memory.mark_lost(place, 1 << 8);
+      }
     }
     all.arrive_and_wait();
   };
@@ -73,31 +94,124 @@ struct Setting {
   const char* name;
   Hosts hosts;
   const ConformanceCase* test;
+  By by;
 };
 
 void PrintTo(const Setting& setting, std::ostream* out) {
   *out << setting.test->name << ", " << setting.name;
 }
 
-class HostsConformance : public testing::TestWithParam<Setting> {};
+class HostsConformance : public testing::TestWithParam<Setting> {
+ protected:
+  void SetUp() override {
+    if (GetParam().by == By::ucx && !ucx_version()) GTEST_SKIP() << ucx_version().error().message;
+  }
+};
 
 TEST_P(HostsConformance, Passes) {
   const auto program = [](Transport& transport, TcpCarrier&) { GetParam().test->run(transport); };
-  EXPECT_THAT(run(GetParam().hosts, program), testing::Each(""));
+  EXPECT_THAT(run(GetParam().hosts, program, GetParam().by), testing::Each(""));
 }
 
-std::vector<Setting> settings() {
+std::vector<Setting> settings(By by) {
   std::vector<Setting> out;
   for (const auto& test : conformance_cases()) {
-    out.push_back({"2 hosts of 1", {0, 1}, &test});
-    out.push_back({"2 hosts of 2, in turn", {0, 1, 0, 1}, &test});
-    out.push_back({"3 hosts of 1, 2 and 3, in blocks", {0, 1, 1, 2, 2, 2}, &test});
-    out.push_back({"9 hosts of 1", {0, 1, 2, 3, 4, 5, 6, 7, 8}, &test});
+    out.push_back({"2 hosts of 1", {0, 1}, &test, by});
+    out.push_back({"2 hosts of 2, in turn", {0, 1, 0, 1}, &test, by});
+    out.push_back({"3 hosts of 1, 2 and 3, in blocks", {0, 1, 1, 2, 2, 2}, &test, by});
+    out.push_back({"9 hosts of 1", {0, 1, 2, 3, 4, 5, 6, 7, 8}, &test, by});
   }
   return out;
 }
 
-TEST(TcpCarrier, WhoLosesAPeerThatIsThereTellsItNothing) {
+class CarrierTest : public testing::TestWithParam<By> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == By::ucx && !ucx_version()) GTEST_SKIP() << ucx_version().error().message;
+  }
+};
+
+TEST_P(CarrierTest, WhatARankHasSentBeforeItLeavesComes) {
+  constexpr std::uint64_t kMessages = 20;  // for which there is room on the way
+  std::atomic<bool> leaves = false;
+  const auto program = [&](Transport& transport, TcpCarrier&) {
+    TestRank rank(transport);
+    rank.send(1 - transport.rank(), 0, 8);  // there is a way from now on
+    rank.wait([&] { return rank.received() >= 1; });
+    rank.wait_for_sends();
+    if (transport.rank() == 0) {
+      for (std::uint64_t i = 0; i < kMessages; ++i) rank.send(1, 100, 10'000);
+      rank.wait_for_sends();
+      leaves = true;
+      return;
+    }
+    while (!leaves) std::this_thread::yield();
+    rank.wait([&] { return !rank.left_peers.empty(); });
+    EXPECT_EQ(rank.received(0), 1 + kMessages);
+    EXPECT_THAT(rank.lost_peers, testing::IsEmpty());
+  };
+  EXPECT_THAT(run({0, 1}, program, GetParam()), testing::Each(""));
+}
+
+TEST_P(CarrierTest, WhoEndsWithoutAGoodbyeIsLost) {
+  const auto program = [&](Transport& transport, TcpCarrier&) {
+    TestRank rank(transport);
+    rank.send(1 - transport.rank(), 8, 1000);
+    rank.wait([&] { return rank.received() == 1; });
+    if (transport.rank() == 0) throw std::runtime_error("as this test wants it");
+    rank.wait([&] { return !rank.lost_peers.empty(); });
+    EXPECT_THAT(rank.lost_peers, testing::ElementsAre(testing::Pair(0, "rank 0 is lost: it has ended")));
+    rank.send(0, 8, 1000);  // goes nowhere
+    rank.wait_for_sends();
+  };
+  EXPECT_THAT(run({0, 1}, program, GetParam()), testing::ElementsAre("as this test wants it", ""));
+}
+
+TEST(UcxCarrier, MessagesWithoutTheTokenOfTheJobAreThrownAway) {
+  if (!ucx_version()) GTEST_SKIP() << ucx_version().error().message;
+  const auto program = [&](Transport& transport, TcpCarrier&) {
+    TestRank rank(transport);
+    if (transport.rank() == 0) {
+      rank.send(1, 8, 1000);
+      rank.wait_for_sends();
+      return;
+    }
+    rank.wait([&] { return !rank.lost_peers.empty(); });
+    EXPECT_EQ(rank.received(), 0u);
+    EXPECT_THAT(rank.lost_peers, testing::ElementsAre(testing::Pair(
+                                     0, "rank 0 is lost: it has left, and not all that it sent has come")));
+  };
+  EXPECT_THAT(run({0, 1}, program, By::ucx, 0), testing::Each(""));
+}
+
+TEST(UcxCarrier, LeavesSignalsOfFaultsAlone) {
+  if (!ucx_version()) GTEST_SKIP() << ucx_version().error().message;
+  EXPECT_THAT(run(
+                  {0, 1}, [](Transport&, TcpCarrier&) {}, By::ucx),
+              testing::Each(""));
+  struct sigaction action {};
+  ASSERT_EQ(sigaction(SIGSEGV, nullptr, &action), 0);
+  Dl_info of{};
+  const bool is_known = dladdr(reinterpret_cast<void*>(action.sa_sigaction), &of) != 0;
+  EXPECT_FALSE(is_known && std::string(of.dli_fname).find("libuc") != std::string::npos) << of.dli_fname;
+}
+
+TEST(Rdma, PortsThatAreActiveAreFound) {
+  const std::string folder = testing::TempDir() + "stretto-rdma-" + std::to_string(getpid());
+  const auto has = [&](const std::string& port, const std::string& state) {
+    std::filesystem::create_directories(folder + port);
+    std::ofstream(folder + port + "/state") << state << "\n";
+  };
+  EXPECT_THAT(active_rdma_ports(folder), testing::IsEmpty());
+  has("/mlx5_1/ports/1", "1: DOWN");
+  EXPECT_THAT(active_rdma_ports(folder), testing::IsEmpty());
+  has("/mlx5_1/ports/2", "4: ACTIVE");
+  has("/mlx5_0/ports/1", "4: ACTIVE");
+  EXPECT_THAT(active_rdma_ports(folder), testing::ElementsAre("mlx5_0:1", "mlx5_1:2"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_P(CarrierTest, WhoLosesAPeerThatIsThereTellsItNothing) {
   std::atomic<bool> lost = false, looked = false;
   const auto program = [&](Transport& transport, TcpCarrier& carrier) {
     TestRank rank(transport);
@@ -122,7 +236,7 @@ TEST(TcpCarrier, WhoLosesAPeerThatIsThereTellsItNothing) {
     EXPECT_THAT(rank.lost_peers, testing::IsEmpty());
     looked = true;
   };
-  EXPECT_THAT(run({0, 1}, program), testing::Each(""));
+  EXPECT_THAT(run({0, 1}, program, GetParam()), testing::Each(""));
 }
 
 TEST(Door, IsClosedInProcessesThatAreForked) {
@@ -192,7 +306,9 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
   EXPECT_EQ(token_of("12").error().code, Errc::bad_input);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tcp, HostsConformance, testing::ValuesIn(settings()));
+INSTANTIATE_TEST_SUITE_P(Tcp, HostsConformance, testing::ValuesIn(settings(By::tcp)));
+INSTANTIATE_TEST_SUITE_P(Ucx, HostsConformance, testing::ValuesIn(settings(By::ucx)));
+INSTANTIATE_TEST_SUITE_P(Carriers, CarrierTest, testing::Values(By::tcp, By::ucx));
 
 }  // namespace
 }  // namespace stretto

@@ -222,8 +222,8 @@ def test_a_liveness_that_is_none_is_refused(liveness):
 
 
 def test_what_moves_no_messages_is_refused():
-    with pytest.raises(stretto.UsageError, match="between ucx: expected tcp, by which alone messages go between hosts"):
-        stretto.init(between="ucx")
+    with pytest.raises(stretto.UsageError, match="between mpi: expected tcp, ucx or auto"):
+        stretto.init(between="mpi")
 
 
 def test_a_forked_process_is_no_rank():
