@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import ctypes.util
+import json
+import os
 import re
 import subprocess
 import sys
@@ -122,6 +124,26 @@ class ByUcx(unittest.TestCase):
             self.assertEqual([(status, said) for status, _, said in ends([hosts.start(2, stranger, {})])], [(0, "")])
             hosts.call("exec", "1", "touch", "/tmp/end")
             self.assertEqual([(status, said) for status, _, said in ends(ranks)], [(0, "")] * 2)
+
+    def test_neither_direction_waits_for_the_other_where_one_side_is_late(self) -> None:
+        with Hosts(2):  # where none can be made, this says so
+            pass
+        command = (PROGRAM, "bench", "skew", "--over", "hosts:2x1", "--rate", "1gbit", "--sizes", "32MB")
+        command += ("--rounds", "4", "--activations", "full", "--repeats", "1", "--json", "--skew")
+        for engine in ("tcp", "ucx"):
+            took = []
+            for skew in ("0ms", "5ms"):
+                ran = subprocess.run(
+                    [*command, skew],
+                    env={**os.environ, "STRETTO_BETWEEN": engine},
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                took.append(json.loads(ran.stdout)["rows"][0]["mean_ms"]["median"])
+            # One behind the other they take twice as long.
+            self.assertLess(took[1], 1.5 * took[0], engine)
 
     @unittest.skipUnless(LONG, "takes a minute")
     def test_a_link_that_is_cut_for_25_seconds_has_lost_nothing(self) -> None:
