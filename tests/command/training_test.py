@@ -206,6 +206,11 @@ class Train(ProgramTest):
                                 timeout=100, env=environment, check=False)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count("--ranks 5: this job was started with 2 ranks"), 1, result.stderr)
+        for between, transport in (("", "shm"), ("mpi", "mpi")):
+            result = subprocess.run([*launch, STRETTO, "bench", "link", "--sizes", "8,64", "--json"], capture_output=True,
+                                    text=True, timeout=100, env=environment | {"STRETTO_BETWEEN": between}, check=False)
+            self.assert_succeeds(result)
+            self.assertEqual(json.loads(result.stdout)["transport"], transport)
         # As between hosts over TCP, where UCX offers no window: here no component does.
         result = subprocess.run([*launch, "--mca", "osc", "^rdma,sm,pt2pt,ucx,monitoring,portals4", STRETTO, "train", *quick],
                                 capture_output=True, text=True, timeout=100, env=environment, check=False)
