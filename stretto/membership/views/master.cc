@@ -13,21 +13,6 @@ using Do = MasterAction::Kind;
 
 constexpr Duration kTellsLate = std::chrono::milliseconds(200);  // a member that waits
 
-/// Both values of the first term that differs; empty: none does.
-std::string difference(const std::map<std::string, std::string>& job, const std::map<std::string, std::string>& own) {
-  const auto value = [](const auto& terms, const std::string& name) {
-    const auto found = terms.find(name);
-    return found == terms.end() ? std::string("none") : found->second;
-  };
-  for (const auto* terms : {&job, &own}) {
-    for (const auto& [name, ignored] : *terms) {
-      if (value(job, name) == value(own, name)) continue;
-      return text(name, " is ", value(own, name), " here, and ", value(job, name), " in the job");
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Master::Master(MasterOptions options, TimePoint now) : options_(options), now_(now) {
@@ -39,7 +24,9 @@ void Master::read(const Result<Registered>& content) {
   if (!content) return be_away(content.error().message);
   away_since_.reset();
   learn(*content);
+  answers_ = true;
   step();
+  answers_ = false;
 }
 
 void Master::be_away(const std::string& why) {
@@ -315,18 +302,31 @@ bool Master::ends_by_leaving() const {
 void Master::watch() {
   refuse_misfits();
   if (view().epoch > 0 && all_of_view(done_)) return end(JobEnd::done);
-  if (is_reason()) phase_ = Phase::freezing;
+  const bool must = must_change();
+  if (!must && !may_change()) return;
+  // Members that have stopped go on when the next view is written.
+  if (!must && !answers_) {
+    phase_ = Phase::reading;
+    return act(MasterAction::of(Do::read));
+  }
+  phase_ = Phase::freezing;
 }
 
-/// Whether there is one for another view. A loss is one at once. For anything else all members have begun first: else
-/// the same members might be stopped again and again, and get nowhere.
-bool Master::is_reason() const {
+/// Whether there is a reason for another view without which members do not go on, or cannot begin.
+bool Master::must_change() const {
   if (view().epoch == 0) return coming_in().size() >= options_.least && has_gathered();
   if (survivors().size() < view().members.size()) return true;
   // A member has stopped for good: where the master that wanted it is gone, this one has to decide.
   for (const auto& [number, epoch] : stopped_) {
     if (epoch >= view().epoch && is_member(number)) return true;
   }
+  return false;
+}
+
+/// Whether there is another reason, with which members go on meanwhile. All of them have begun first: else the same
+/// members might be stopped again and again, and get nowhere.
+bool Master::may_change() const {
+  if (view().epoch == 0) return false;
   if (!all_of_view(begun_) && !defect(Defect::members_before_begun)) return false;
   return has_gathered() || may_let_go() || ends_by_leaving();
 }
@@ -337,7 +337,7 @@ void Master::refuse_misfits() {
   if (numbers.empty()) return;
   const auto terms = view().epoch > 0 ? view().terms : present_.at(numbers.front()).terms;
   for (const MemberNumber number : numbers) {
-    const std::string differs = difference(terms, present_.at(number).terms);
+    const std::string differs = difference_of_terms(terms, present_.at(number).terms);
     if (differs.empty()) continue;
     MasterAction refusal = MasterAction::of(Do::refuse, number);
     refusal.words = differs;

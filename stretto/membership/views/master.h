@@ -67,7 +67,8 @@ struct MasterAction {
 /// members say to each master how they stand. Pure: no thread, clock or socket. Calls come one at a time; after each
 /// the caller does what take_actions() says.
 ///
-/// A change costs 2 messages to each member and its answer, and one write to the register.
+/// A change costs 2 messages to each member and its answer, and one write to the register; one that nobody is lost for,
+/// a read before, without which members would stand still where the register is away.
 class Master {
  public:
   enum class Phase : std::uint8_t {
@@ -151,7 +152,8 @@ class Master {
   bool may_let_go() const;
   bool too_few_stay() const;
   bool ends_by_leaving() const;
-  bool is_reason() const;
+  bool must_change() const;
+  bool may_change() const;
   std::vector<MemberNumber> standing_still() const;
   void evict();
   void be_away(const std::string& why);
@@ -173,7 +175,8 @@ class Master {
   TimePoint asked_at_;                                            // members to freeze
   TimePoint came_;                                                // the last that has come
   std::optional<TimePoint> away_since_, few_since_, too_few_stay_since_;
-  TimePoint read_at_;  // while away: again then
+  TimePoint read_at_;     // while away: again then
+  bool answers_ = false;  // the register, in this very call
   std::string why_away_;
 };
 

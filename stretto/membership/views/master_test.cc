@@ -86,6 +86,37 @@ TEST_F(MasterOverMemory, TakesInTogetherWhoComesWhenTheJobIsUnderWay) {
   EXPECT_TRUE(view().has(3) && view().has(4));
 }
 
+TEST_F(MasterOverMemory, StopsNobodyForALeaveBeforeTheRegisterAnswers) {
+  begin_with_three();
+  master_->tick({10s});
+  master_->leaving(2);
+  const auto reads = [this] {
+    const auto actions = master_->take_actions();
+    return actions.size() == 1 && actions[0].kind == Kind::read;
+  };
+  ASSERT_TRUE(reads());
+  master_->read(Error{Errc::timeout, "it is away"});
+  master_->tick({10500ms});
+  EXPECT_TRUE(master_->take_actions().empty());
+  EXPECT_THAT(master_->waiting(), testing::HasSubstr("it is away"));
+  master_->tick({11s});
+  ASSERT_TRUE(reads());
+  master_->read(cell_.read());
+  follow();
+  EXPECT_THAT(told(Kind::freeze), testing::UnorderedElementsAre(0, 1, 2));
+  report(0, 1), report(1, 1), report(2, 1, /*leaving=*/true);
+  EXPECT_FALSE(view().has(2));
+}
+
+TEST_F(MasterOverMemory, StopsTheOthersForALossAtOnce) {
+  begin_with_three();
+  master_->tick({10s});
+  master_->lost(2);
+  follow();
+  EXPECT_THAT(told(Kind::read), testing::IsEmpty());
+  EXPECT_EQ(master_->phase(), Master::Phase::freezing);
+}
+
 TEST_F(MasterOverMemory, BeginsWithTheModelOfTheFirst) {
   begin_with_three();
   EXPECT_EQ(view().epoch, 1u);
@@ -183,7 +214,7 @@ TEST_F(MasterOverMemory, GivesUpAJobThatAMemberLeavesWithTooFew) {
   follow();
   report(0, 2), report(1, 2, true), report(2, 2);
   EXPECT_EQ(cell_.read().value().end, JobEnd::given_up);
-  ASSERT_EQ(said_.front().kind, Kind::freeze);
+  ASSERT_EQ(said_.at(1).kind, Kind::freeze);
   const auto end = std::ranges::find(said_, Kind::end, &MasterAction::kind);
   EXPECT_EQ(end->words, "the job is given up: fewer than 3 members are left without those that leave");
 }

@@ -172,6 +172,21 @@ void View::use_numbers() {
   next_number = next;
 }
 
+std::string difference_of_terms(const std::map<std::string, std::string>& job,
+                                const std::map<std::string, std::string>& own) {
+  const auto value = [](const auto& terms, const std::string& name) {
+    const auto found = terms.find(name);
+    return found == terms.end() ? std::string("none") : found->second;
+  };
+  for (const auto* terms : {&job, &own}) {
+    for (const auto& [name, ignored] : *terms) {
+      if (value(job, name) == value(own, name)) continue;
+      return text(name, " is ", value(own, name), " here, and ", value(job, name), " in the job");
+    }
+  }
+  return {};
+}
+
 std::string Registered::encoded() const {
   ViewJson members = ViewJson::array();
   for (const PlacedMember& member : view.members) {

@@ -66,6 +66,10 @@ struct View {
   void use_numbers();
 };
 
+/// Both values of the first of the terms of a job that is another one for a process (View::terms); empty: none is.
+std::string difference_of_terms(const std::map<std::string, std::string>& job,
+                                const std::map<std::string, std::string>& own);
+
 /// How a job has ended.
 enum class JobEnd : std::uint8_t {
   none,      ///< it goes on
