@@ -53,11 +53,20 @@ class Etcd:
 
     def read(self, key):
         """The value of a key, and how often it has been written since it is there."""
-        words = json.dumps({"key": base64.b64encode(key.encode()).decode()}).encode()
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{self.servers[0]}/v3/kv/range", words, timeout=5) as answer:
-            for found in json.load(answer).get("kvs", []):
+        with contextlib.suppress(OSError):
+            for found in self.ask("kv/range", key=base64.b64encode(key.encode()).decode()).get("kvs", []):
                 return base64.b64decode(found.get("value", "")).decode(), int(found["version"])
         return "", 0
+
+    def ask(self, what, **words):
+        """The answer of its gateway, as JSON."""
+        with urllib.request.urlopen(f"http://{self.servers[0]}/v3/{what}", json.dumps(words).encode(), timeout=5) as answer:
+            return json.load(answer)
+
+    def want_a_password(self):
+        self.ask("auth/user/add", name="root", password="a password")
+        self.ask("auth/user/grant", user="root", role="root")
+        self.ask("auth/enable")
 
     def register(self, name, servers=None):
         return f"etcd://{','.join(servers or self.servers)}/{name}"
@@ -93,7 +102,11 @@ class Forwarder:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._door.accept()
-                server = socket.create_connection(self._server)
+                try:
+                    server = socket.create_connection(self._server)
+                except OSError:  # as the client is to find it
+                    client.close()
+                    continue
                 self._sockets += [client, server]
                 for pair in (client, server), (server, client):
                     threading.Thread(target=self._pass_on, args=pair, daemon=True).start()

@@ -33,6 +33,20 @@ def children_of(pid):
     return [int(word) for word in text.split()]
 
 
+def members_of(launcher):
+    """The processes of a launcher that are ranks, by their numbers as members."""
+    members = {}
+    for process in children_of(launcher.pid):
+        try:
+            environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for entry in environment:  # its guard has none
+            if entry.startswith(b"STRETTO_MEMBER="):
+                members[int(entry.split(b"/")[1])] = process
+    return members
+
+
 def wait_until(condition):
     """Polls for half a minute; the test's own watchdog."""
     deadline = time.monotonic() + 30

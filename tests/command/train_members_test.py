@@ -9,26 +9,12 @@ import tempfile
 
 from join_test import Job
 from members_test import LOOP, WATCHDOG, Traces, run
-from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
+from program import STRETTO, ProgramTest, alive, main, members_of, stretto, wait_until
 
 import kills  # isort: skip
 
 QUICK = ["--pace", "100us", "--imbalance", "lognormal:mean=2ms,cv=0.5"]
 STEPS = 300  # of ten milliseconds
-
-
-def members_of(launcher):
-    """The processes of a launcher that are ranks, by their numbers as members."""
-    members = {}
-    for process in children_of(launcher.pid):
-        try:
-            environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        for entry in environment:  # its guard has none
-            if entry.startswith(b"STRETTO_MEMBER="):
-                members[int(entry.split(b"/")[1])] = process
-    return members
 
 
 class TrainJob(Job):

@@ -1,13 +1,15 @@
 """Jobs of `stretto run --ranks MIN:MAX --register etcd://…` and launchers that come by `stretto join etcd://…`, of which the one that
-has the job's master is killed, stopped, told to leave, or cut off from etcd, or etcd itself stands still: of each job all that are there at the
+has the job's master is killed, stopped, told to leave, or cut off from etcd, or etcd itself is away: of each job all that are there at the
 end must have applied each batch, with the same weights to the bit, no batch may be computed twice by members that stay, and
-each epoch must have had one view.
+each epoch must have had one view. While etcd is away members make steps, and one that is told to leave leaves when it is back.
 
 masters.py STRETTO LOOP_OF_MEMBERS [--jobs N] [--seed S] [--faults KIND…] [--away SECONDS]
 """
 
 import argparse
+import collections
 import json
+import os
 import pathlib
 import random
 import re
@@ -22,22 +24,27 @@ import loops
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "command"))
 from etcd import Etcd, Forwarder  # noqa: E402
-from program import stretto, wait_until  # noqa: E402
+from program import members_of, stretto, wait_until  # noqa: E402
 
-BATCHES = 2000
+BATCHES, STEP = 2000, 40  # milliseconds
+MORE_BATCHES, LONGER_STEP = 30000, 150  # those that are noted ahead have to last while etcd is away
 WATCHDOG = 100  # seconds
-RECORD = 2.5  # seconds until another launcher has the master, at a lease of two; noted, and no fault
-FAULTS = "killed", "stopped", "cut off", "told to leave", "etcd away"
+RECORDS = {1: 2.5, 3: 3.5}  # by nodes of etcd, seconds until another launcher has the master, at a lease of two; noted, and no fault
+AWAY = "etcd stopped", "etcd killed", "etcd without majority"
+CASES = [(kind, nodes) for kind in ("killed", "stopped", "cut off") for nodes in (1, 3)]
+CASES += [("told to leave", 1), ("etcd stopped", 1), ("etcd killed", 1), ("etcd without majority", 3)]
 
 
 class SharedJob:
     """One whose first launcher reaches etcd over a way of its own, which may be cut."""
 
-    def __init__(self, folder, etcd, way, arguments, here):
+    def __init__(self, folder, etcd, way, arguments, here, batches=BATCHES, step=STEP):
+        self.batches = batches
         self.folder, self.etcd, self.launchers = pathlib.Path(folder), etcd, []
         self.register = etcd.register("job")
-        self.environment = {"PATH": "/usr/bin:/bin", "LOOP_SLOW_UNTIL": f"{folder}/fast", "STRETTO_TOKEN": "a secret"}
-        self.program = [arguments.loop, "eager-quorum", str(BATCHES), "account", "40ms"]
+        self.environment = {"PATH": "/usr/bin:/bin", "LOOP_SLOW_UNTIL": f"{folder}/fast", "LOOP_STEPS": f"{folder}/steps",
+                            "STRETTO_TOKEN": "a secret"}
+        self.program = [arguments.loop, "eager-quorum", str(batches), "account", f"{step}ms"]
         self.start(arguments.stretto, "run", "--ranks", "1:4", "--here", str(here), "--listen", "127.0.0.1:0", "--liveness", "5s",
                    "--register", etcd.register("job", [way.address]), "--", *self.program)
         wait_until(self.master)
@@ -55,6 +62,10 @@ class SharedJob:
 
     def all_said(self):
         return "".join(f"launcher {number}: {line}\n" for number in range(len(self.launchers)) for line in self.said(number).splitlines())
+
+    def steps(self):
+        """How many each member has made, by its number."""
+        return collections.Counter(map(int, (self.folder / "steps").read_text()))
 
     def master(self):
         return self.etcd.read("stretto/job/master")[0]
@@ -74,7 +85,7 @@ class SharedJob:
             if number not in without:
                 status = status or launcher.wait(WATCHDOG)
         printed = self.printed(without)
-        fault = loops.fault_of(subprocess.CompletedProcess([], status, printed, self.all_said()), BATCHES)
+        fault = loops.fault_of(subprocess.CompletedProcess([], status, printed, self.all_said()), self.batches)
         view, written = self.etcd.read("stretto/job/view")
         epoch = json.loads(view.split("\t")[0])["epoch"]
         if not fault and written != epoch + 1:  # the last write is the end
@@ -84,27 +95,54 @@ class SharedJob:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, why, *_):
+        if why is not None:
+            print(self.all_said())
         for launcher in self.launchers:
             launcher.send_signal(signal.SIGCONT)
             launcher.kill()
             launcher.wait()
 
 
+def fault_of_away(kind, nodes, arguments):
+    with Etcd(nodes) as etcd, Forwarder(etcd.servers[0]) as way, tempfile.TemporaryDirectory() as folder, \
+            SharedJob(folder, etcd, way, arguments, 1, MORE_BATCHES, LONGER_STEP) as job:
+        members = job.members()
+        (job.folder / "fast").touch()
+        wait_until(lambda: min(job.steps()[member] for member in members) > 1500)  # as many are noted ahead as ever are
+        (job.folder / "fast").unlink()
+        [[leaver, process]] = members_of(job.launchers[1]).items()
+        staying = members - {leaver}
+        if kind == "etcd killed":
+            etcd.kill()
+        else:
+            for server in etcd.processes[:2]:
+                server.send_signal(signal.SIGSTOP)
+        begin, before = time.monotonic(), job.steps()
+        os.kill(process, signal.SIGTERM)
+        wait_until(lambda: "the job goes on, and changes of its members wait" in job.all_said())
+        time.sleep(max(0, arguments.away - (time.monotonic() - begin)))
+        steps, at_least = job.steps() - before, arguments.away * 1000 / LONGER_STEP / 3
+        fault = "".join(f"member {member} has made {steps[member]} steps while etcd was away; " for member in staying
+                        if steps[member] < at_least)
+        if " has left\n" in job.all_said():
+            fault += "members have changed while etcd was away; "
+        if kind == "etcd killed":
+            etcd.start()
+        else:
+            etcd.signal(signal.SIGCONT)
+        wait_until(lambda: job.members() == staying)
+        print(f"  steps of members while etcd was away: {sorted(steps[member] for member in staying)}")
+        return fault + job.end(), job.all_said()
+
+
 def fault_of(kind, nodes, arguments, took):
+    if kind in AWAY:
+        return fault_of_away(kind, nodes, arguments)
     with Etcd(nodes) as etcd, Forwarder(etcd.servers[0]) as way, tempfile.TemporaryDirectory() as folder, \
             SharedJob(folder, etcd, way, arguments, here=random.choice((0, 1))) as job:
         first, members = job.master(), job.members()
         time.sleep(random.random())  # at any moment
-        if kind == "etcd away":
-            etcd.signal(signal.SIGSTOP)
-            time.sleep(arguments.away)
-            etcd.signal(signal.SIGCONT)
-            wait_until(job.members)
-            fault = job.end()
-            # On a machine that is slow beyond the liveness some may come to the next master too late.
-            print(f"  {job.printed().count(' began after ')} members at the end, of {len(members)}")
-            return fault, job.all_said()
         begin = time.monotonic()
         if kind == "killed":
             job.launchers[0].kill()
@@ -115,7 +153,7 @@ def fault_of(kind, nodes, arguments, took):
         else:
             way.cut()
         wait_until(lambda: job.master() not in ("", first))
-        took.append(time.monotonic() - begin)
+        took[nodes].append(time.monotonic() - begin)
         wait_until(lambda: len(job.members()) == (len(members) if kind == "stopped" else 2))
         if kind in ("stopped", "cut off"):
             job.launchers[0].send_signal(signal.SIGCONT)
@@ -128,15 +166,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("stretto")
     parser.add_argument("loop")
-    parser.add_argument("--jobs", type=int, default=len(FAULTS))
+    parser.add_argument("--jobs", type=int, help="as many as there are faults, each with the numbers of nodes that are looked at")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--faults", nargs="+", default=FAULTS, choices=FAULTS)
+    kinds = list(dict(CASES))
+    parser.add_argument("--faults", nargs="+", default=kinds, choices=kinds)
     parser.add_argument("--away", type=float, default=5, help="seconds for which etcd stands still")
     arguments = parser.parse_args()
     random.seed(arguments.seed)
-    faults, took = 0, []
-    for job in range(arguments.jobs):
-        kind, nodes = arguments.faults[job % len(arguments.faults)], random.choice((1, 3))
+    faults, took = 0, {nodes: [] for nodes in RECORDS}
+    cases = [case for case in CASES if case[0] in arguments.faults]
+    jobs = arguments.jobs or len(cases)
+    for job in range(jobs):
+        kind, nodes = cases[job % len(cases)]
         said = ""
         try:
             fault, said = fault_of(kind, nodes, arguments, took)
@@ -148,9 +189,11 @@ def main():
         if fault:
             faults += 1
         print(f"job {job}: {kind}, etcd of {nodes}: {fault or 'good'}" + (f"\n{said}" if fault else ""), flush=True)
-    late = sum(seconds > RECORD for seconds in took)
-    print(f"{arguments.jobs} jobs, {faults} faults; another master after {', '.join(f'{seconds:.1f}' for seconds in took)} s, "
-          f"{late} times after more than {RECORD}")
+    print(f"{jobs} jobs, {faults} faults")
+    for nodes, record in RECORDS.items():
+        late = sum(seconds > record for seconds in took[nodes])
+        print(f"etcd of {nodes}: another master after {', '.join(f'{seconds:.1f}' for seconds in took[nodes])} s, "
+              f"{late} times after more than {record}")
     return 1 if faults else 0
 
 

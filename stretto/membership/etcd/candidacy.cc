@@ -80,8 +80,17 @@ void Candidacy::begin() {
 void Candidacy::stay() {
   const TimePoint asked = clock_.now();
   const auto renewed = etcd_.renew(lease_);
-  if (!renewed) return;
-  if (*renewed) return hooks_.holds(asked + length_);
+  if (!renewed) {
+    if (asked < ends_ || std::exchange(is_away_, true)) return;
+    return hooks_.tell(
+        text(renewed.error().message,
+             ": the job goes on, and changes of its members wait, unless another launcher has its master"));
+  }
+  if (std::exchange(is_away_, false)) hooks_.tell("etcd answers again");
+  if (*renewed) {
+    ends_ = asked + length_;
+    return hooks_.holds(ends_);
+  }
   lease_ = 0;
   leave();  // another one may have had it meanwhile, so that this master knows too little
 }

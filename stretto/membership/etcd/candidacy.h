@@ -61,7 +61,7 @@ class Candidacy {
   Etcd::Lease lease_ = 0;        // 0: none, or it has ended
   Etcd::Revision revision_ = 0;  // of the key, as it was taken last
   TimePoint ends_;               // the lease, not before then
-  bool stands_ = true, has_office_ = false;
+  bool stands_ = true, has_office_ = false, is_away_ = false;
 
   std::mutex mutex_;
   std::condition_variable_any over_;

@@ -86,11 +86,17 @@ std::string EtcdAddress::to_string() const {
 
 /// Asks one server after the other, but not another one for a change that one may have made.
 Result<std::string> Etcd::ask(const char* what, const std::string& words, bool changes) {
+  if (silence_ && clock_.now() < silent_until_) return *silence_;
   Error last{Errc::lost_peer, ""};
-  for (std::size_t tried = 0; tried < servers_.size(); ++tried, at_ = (at_ + 1) % servers_.size()) {
+  bool has_waited = false;
+  const std::size_t most = silence_ && rests_ > Duration::zero() ? 1 : servers_.size();
+  for (std::size_t tried = 0; tried < most; ++tried, at_ = (at_ + 1) % servers_.size()) {
     const std::string& server = servers_[at_];
     auto answer = web_.post(text("http://", server, "/v3/", what), words, kPatience);
-    if (answer && answer->status == kFound) return std::move(answer->body);
+    if (answer && answer->status == kFound) {
+      silence_.reset();
+      return std::move(answer->body);
+    }
     if (!answer) {
       last = {answer.error().code, text("etcd at ", server, " does not answer: ", answer.error().message)};
     } else {
@@ -103,10 +109,15 @@ Result<std::string> Etcd::ask(const char* what, const std::string& words, bool c
       // A server without a majority says so when it has waited for one.
       if (answer->status >= 500) last.code = Errc::timeout;
     }
+    has_waited |= last.code == Errc::timeout;
     if (changes && last.code == Errc::timeout) {
       at_ = (at_ + 1) % servers_.size();
-      return last;
+      break;
     }
+  }
+  if (has_waited) {
+    silence_ = Error{Errc::lost_peer, last.message};  // what is asked while it rests has not been done
+    silent_until_ = clock_.now() + rests_;
   }
   return last;
 }

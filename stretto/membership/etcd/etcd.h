@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
@@ -24,7 +26,8 @@ struct EtcdAddress {
 };
 
 /// A client of etcd 3.4 or newer, by its gateway for JSON, without a password. Each call waits for the answer, for
-/// half a second a server at most. One thread an object.
+/// half a second a server at most. Where it has waited for nothing, one that rests fails at once for so long, and asks
+/// one server at a time after that: its thread has something else to do. One thread an object.
 class Etcd {
  public:
   using Revision = std::int64_t;  ///< counts up with each change of anything in etcd
@@ -44,7 +47,8 @@ class Etcd {
   };
 
   /// Throws Failure as WebClient.
-  explicit Etcd(std::vector<std::string> servers) : servers_(std::move(servers)) {}
+  explicit Etcd(std::vector<std::string> servers, Duration rests = Duration(0))
+      : servers_(std::move(servers)), rests_(rests) {}
 
   /// All whose keys begin so, in the order of the keys. Errors as change().
   Result<std::vector<Value>> read(std::string_view begins);
@@ -62,7 +66,11 @@ class Etcd {
   Result<std::string> ask(const char* what, const std::string& words, bool changes);
 
   const std::vector<std::string> servers_;
-  std::size_t at_ = 0;  // the server that is asked first
+  const Duration rests_;
+  const SteadyClock clock_;
+  std::size_t at_ = 0;            // the server that is asked first
+  std::optional<Error> silence_;  // why a call has waited for nothing; no server has answered since
+  TimePoint silent_until_;
   WebClient web_;
 };
 

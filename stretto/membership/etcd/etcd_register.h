@@ -34,11 +34,13 @@ class EtcdRegister final : public Register {
  private:
   EtcdRegister(const EtcdAddress& at, std::uint64_t term)
       : term_(term),
-        etcd_(at.servers),
+        etcd_(at.servers, kRests),
         all_(text("stretto/", at.name, '/')),
         job_(all_ + "job"),
         view_(all_ + "view"),
         notes_(all_ + "note/") {}
+  static constexpr Duration kRests = std::chrono::seconds(1);  // a master hands out batches meanwhile
+
   Result<void> take_over(const std::string& job);
   Written write(Registered next, const std::string& words);
 

@@ -3,7 +3,8 @@
 // [NUMBER=LAG…]: the member of that number is killed as it begins that step of its own, from 1; gets SIGTERM then, and
 // again for each such word; returns then, without finish(); has that lag at most, unlike others. At step 0 it has not
 // begun its loop. A step takes a millisecond, or as many as are said, and no time once the file LOOP_SLOW_UNTIL of the
-// environment is there. What a member has at the end it says in a line.
+// environment is there. What a member has at the end it says in a line. With LOOP_STEPS a file of that name gets the
+// last digit of the member's number for each step.
 // With `full` all meet every 40 batches, and have to be at the same round there. With `account` another one has the
 // batches that it has handed over, also where it has left; of one that has not, how many of each member are applied,
 // too.
@@ -82,6 +83,9 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
       {.samples = num_batches, .batch = 1, .ranks = loop.session().most_ranks(), .epochs = 1}, Sharing::shared);
   pool->at_end([&loop] { return loop.drain(); });
   const char* const slow_until = std::getenv("LOOP_SLOW_UNTIL");
+  const char* const steps = std::getenv("LOOP_STEPS");
+  const Descriptor steps_to(steps == nullptr ? -1 : ::open(steps, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const char digit = static_cast<char>('0' + number_of(rank) % 10);
   while (const auto batch = pool->next()) {
     loop.begin_step();
     fate.comes_to(loop.steps() + 1);
@@ -92,6 +96,7 @@ int train(RankContext& rank, const std::string& algorithm, std::uint64_t num_bat
     account.batches += text(' ', batch->sequence);
     loop.step(1);
     batches.deposited();
+    if (steps != nullptr) STRETTO_CHECK(::write(steps_to.get(), &digit, 1) == 1, "cannot write to ", steps);
   }
   loop.finish();
   const bool was_there = options.full_every > 0 && found + 10 * options.full_every < num_batches;
