@@ -130,15 +130,9 @@ void HostLauncher::end(OutputOfRanks& output, const std::function<void(const Hos
   while (read_all(from_, received_)) {
   }
   read_words(take);
-  std::string rest;
-  while (read_all(errors_, rest)) {
-  }
-  if (!has_said_hello()) {
-    of_shell_ += rest;
-    return;
+  while (read_errors(output)) {
   }
   std::string lines;
-  lines_.add(rest, lines);
   lines_.end(lines);
   output.put(lines, /*to_errors=*/true);
 }
@@ -155,17 +149,16 @@ void HostLauncher::read_words(const std::function<void(const HostWords&)>& take)
   if (!has_said_hello() && received_.size() > kMostOfShell) received_.clear();
 }
 
-void HostLauncher::read_errors(OutputOfRanks& output) {
-  std::string bytes;
-  read_all(errors_, bytes);
+bool HostLauncher::read_errors(OutputOfRanks& output) {
+  const bool any = read_all(errors_, of_shell_);
   if (!has_said_hello()) {
-    of_shell_ = (of_shell_ + bytes).substr(0, kMostOfShell);
-    return;
+    of_shell_.erase(0, of_shell_.size() - std::min(of_shell_.size(), kMostOfShell));
+    return any;
   }
-  bytes.insert(0, std::exchange(of_shell_, {}));
   std::string lines;
-  lines_.add(bytes, lines);
+  lines_.add(std::exchange(of_shell_, {}), lines);
   output.put(lines, /*to_errors=*/true);
+  return any;
 }
 
 std::string HostLauncher::last_of_shell() const {

@@ -64,7 +64,8 @@ class HostLauncher {
 
  private:
   void read_words(const std::function<void(const HostWords&)>& take);
-  void read_errors(OutputOfRanks& output);
+  /// Returns whether there were any.
+  bool read_errors(OutputOfRanks& output);
 
   const HostRanks host_;
   const int first_;
@@ -72,7 +73,7 @@ class HostLauncher {
   Descriptor to_, from_, errors_;
   std::string to_send_, received_;
   std::string version_;
-  std::string of_shell_;  // before the hello
+  std::string of_shell_;  // before the hello, the last of it
   TaggedLines lines_;
   TimePoint heard_at_;
 };
