@@ -332,9 +332,14 @@ void bind_loop(nb::module_& module) {
       .def(
           "meet",
           [](PyLoop& self, ReplicaObject calls) {
-            return self.with_calls(calls, [](OwnLoop& loop) { return loop.meet(); });
+            return self.with_calls(calls, [](OwnLoop& loop) {
+              loop.meet();
+              return !loop.has_parted();
+            });
           },
-          "calls"_a, "Waits until all ranks have called this, or finish().")
+          "calls"_a,
+          "Waits until all ranks have called this, or finish(). False: members have changed, and the others have met, "
+          "and parted.")
       .def(
           "part", [](PyLoop& self, ReplicaObject calls) { self.with_calls(calls, [](OwnLoop& loop) { loop.part(); }); },
           "calls"_a, "Goes on after meet().")

@@ -159,6 +159,7 @@ class Optimizer(Wrapper):
         self._begun = False
         self._stepped = False
         self._met = False
+        self._all_met = True  # where _met
         if not self._job.members_change:
             self._begin()
         _job.add(self)
@@ -343,34 +344,38 @@ class Optimizer(Wrapper):
         self.finish()
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> Iterator[bool]:
         """Everything handed over is applied on all ranks, which are at the same place within the block: the place to
         evaluate, to write a checkpoint, and for other collectives. A rank that has called finish() is not waited for.
 
         The other optimizers of this process meet, too: their together() within the block is no second meeting.
 
+        `with optimizer.together() as all_met:` is True, but on a rank of a job whose members change for which the
+        others have not waited: they have met, members have changed, and they train on. It has the weights with which
+        they have met. What ranks do together in the block is then to be left out: nobody else comes to it.
+
         Raises:
             Diverged: as finish().
         """
         if self._met:
-            yield
+            yield self._all_met
             return
         self._tensors.refuse_in_graphs("together()")
         self._begin()
         self._look_at_all()
-        self._loop.meet(self._tensors)
-        all_met = _not_finished()
-        for optimizer in all_met:
-            optimizer._begin_together()
+        all_met = self._loop.meet(self._tensors)
+        optimizers = _not_finished()
+        for optimizer in optimizers:
+            optimizer._begin_together(all_met)
         try:
             with self._aborting():
-                yield
+                yield all_met
         finally:
-            for optimizer in all_met:
+            for optimizer in optimizers:
                 optimizer._met = False
         self._loop.part(self._tensors)
         self._tensors.take_back()
-        for optimizer in all_met:
+        for optimizer in optimizers:
             optimizer._end_together()
 
     def _look_at_all(self) -> None:
@@ -384,9 +389,10 @@ class Optimizer(Wrapper):
         self._tensors.take_back()
         return over
 
-    def _begin_together(self) -> None:
+    def _begin_together(self, all_met: bool) -> None:
         self._tensors.give_gradients_back()
         self._met = True
+        self._all_met = all_met
         self._schedulers.begin_together()
         self._watch.rest(True)
 

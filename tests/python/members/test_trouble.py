@@ -114,6 +114,39 @@ def test_full_rounds_in_between(tmp_path: pathlib.Path) -> None:
     assert finished(result) == [0, 2]
 
 
+def test_those_that_come_to_a_meeting_which_is_over_hear_so(tmp_path: pathlib.Path) -> None:
+    """One rank after the other is killed as soon as it has met the others, of which some have not seen so: it stops
+    them before, and they go on when its launcher has heard of it."""
+    meet = """
+open(f"{sys.path[0]}/process{number}", "w").write(str(os.getpid()))
+for meeting in range(5):
+    with optimizer.together() as all_met:
+        with optimizer.together() as again:
+            assert again is all_met
+        os.write(2, f"meeting {meeting} {number} {all_met} {optimizer.batches_applied}\\n".encode())
+        if number == meeting + 1:
+            others = [open(f"{sys.path[0]}/process{other}").read() for other in (0, *range(number + 1, 6))]
+            for other in others:
+                os.kill(int(other), signal.SIGSTOP)
+            go_on = f"while kill -0 {os.getpid()}; do :; done 2> /dev/null; sleep 0.2; kill -CONT {' '.join(others)}"
+            subprocess.Popen(["setsid", "sh", "-c", go_on])
+            os.kill(os.getpid(), signal.SIGKILL)
+optimizer.finish()
+"""
+    for _ in range(10):
+        result = train(tmp_path, "1:6", end=meet)
+        assert finished(result) == [0]
+        lines = [line.split()[1:] for line in result.stderr.splitlines() if line.startswith("meeting")]
+        for meeting in range(5):
+            met = {int(number): all_met for of, number, all_met, _ in lines if int(of) == meeting}
+            assert sorted(met) == [0, *range(meeting + 1, 6)], result.stderr
+            assert "True" in met.values(), result.stderr
+        assert {applied for *_, applied in lines} == {APPLIED}
+        if any(all_met == "False" for _, _, all_met, _ in lines):
+            return
+    pytest.fail("in each of 50 meetings all saw that they had met")
+
+
 def test_a_program_with_an_action_of_its_own_for_sigterm(tmp_path: pathlib.Path) -> None:
     own = "signal.signal(signal.SIGTERM, lambda *_: (print('told', file=sys.stderr), stretto.leave()))"
     tells = "if number == 1 and step == 5: os.kill(os.getpid(), signal.SIGTERM)"
