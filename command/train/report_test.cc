@@ -257,11 +257,14 @@ TEST(LinesTable, HasARowForEachDimension) {
                         .steps_between = 10};
   const GridCounts slow{.forced = 2, .applied = 5, .missing = 40, .late = 20, .bytes_sent = 10240, .steps_between = 8};
   run.lines = {{fast, slow}, {fast, fast}};
+  run.apart = {{.rounds = 4, .sum = 0.5, .last = 0.5}, {.rounds = 4, .sum = 1}};
   grid.runs.push_back(run);
   const std::string text = lines_table(std::vector{grid});
   EXPECT_THAT(text,
               ContainsRegex(
                   "grid, dimension 0 +8\\.00 +1\\.50 +2\\.00 +0\\.500 +38 % +12 % +50 % +25 % +2 +0 +0 +0 +1\\.0 KiB"));
+  EXPECT_THAT(
+      text, HasSubstr("grid: a rank's model was 12.5 % to 25.0 % from the average of all (of its norm) when all met"));
   EXPECT_THAT(text, ContainsRegex("grid, dimension 1 +11\\.0 +1\\.00 +1\\.00 +0\\.500 +75 % +25 % +0 % +0 % +0 +0 +0"));
 }
 

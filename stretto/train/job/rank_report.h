@@ -8,6 +8,7 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/lines/grid_counts.h"
 #include "stretto/engine/traffic.h"
+#include "stretto/train/job/model_distance.h"
 #include "stretto/train/job/step/rank_ordering.h"
 #include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
@@ -60,6 +61,7 @@ struct RankReport {
   double step_p50 = 0, step_p99 = 0;     ///< seconds that a step takes
   std::optional<RankOrdering> ordering;  ///< where gradients are reduced in one order
   std::vector<GridCounts> lines;         ///< where models are averaged in a grid, by dimension
+  ModelDistance apart;                   ///< there, from the average of all, when ranks met
   std::vector<LossBin> losses;
   std::optional<RoundTotals> totals;         ///< on rank 0
   std::optional<TaskScore> test, training;   ///< on rank 0, of the model that counts at the end

@@ -318,6 +318,13 @@ void fields(Json& json, typename Json::template Of<GridCounts>& c) {
 }
 
 template <class Json>
+void fields(Json& json, typename Json::template Of<ModelDistance>& d) {
+  json("rounds", d.rounds);
+  json("sum", d.sum);
+  json("last", d.last);
+}
+
+template <class Json>
 void fields(Json& json, typename Json::template Of<RankReport>& r) {
   json("rank", r.rank);
   json("usage_error", r.usage_error);
@@ -336,6 +343,7 @@ void fields(Json& json, typename Json::template Of<RankReport>& r) {
   json("step_p99", r.step_p99);
   json("ordering", r.ordering);
   json("lines", r.lines);
+  json("apart", r.apart);
   json("losses", r.losses);
   json("totals", r.totals);
   json("test", r.test);
@@ -425,6 +433,7 @@ void fields(Json& json, typename Json::template Of<RunSummary>& s) {
   }
   if (json.has("ordering")) json("ordering", s.ordering);
   if (json.has("lines", !s.lines.empty())) json("lines", s.lines);
+  if (json.has("apart", !s.apart.empty())) json("apart", s.apart);
   json("messages_per_step", s.messages_per_step);
   json("bytes_per_step", s.bytes_per_step);
   json("sent", s.sent);

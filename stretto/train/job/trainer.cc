@@ -59,6 +59,7 @@ class Trainer::Impl final : public RoundListener {
 
  private:
   void before(const RoundResult& result) override;
+  void apart(double share) override { report_.apart.add(share); }
   void after(const RoundResult& result) override;
   std::string state() override {
     const Duration elapsed = elapsed_since(context_.page.start(), clock().now());

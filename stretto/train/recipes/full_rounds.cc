@@ -1,6 +1,7 @@
 #include "stretto/train/recipes/full_rounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "stretto/base/error.h"
@@ -9,7 +10,19 @@
 namespace stretto {
 namespace {
 
-FullRounds::Cargo models_of(const RecipeContext& context, bool momentum) {
+/// How far this rank's model is from the average that a round has summed.
+double share_apart(Replica& replica, const RoundResult& result, double divisor) {
+  SquaredDistance all;
+  for (std::size_t b = 0; b < replica.parameter_buckets().size(); ++b) {
+    const SquaredDistance one = squared_distance(replica.parameter_buckets()[b].type,
+                                                 replica.parameters(static_cast<int>(b)), result.buckets[b], divisor);
+    all.apart += one.apart;
+    all.mean += one.mean;
+  }
+  return all.mean > 0 ? std::sqrt(all.apart / all.mean) : 0;
+}
+
+FullRounds::Cargo models_of(const RecipeContext& context, bool momentum, ModelAverage::Distance distance) {
   Replica& replica = context.replica;
   check_weights(context.options.normalize, replica.parameter_buckets());
   const bool weighted = context.options.normalize == Normalize::samples;
@@ -20,10 +33,12 @@ FullRounds::Cargo models_of(const RecipeContext& context, bool momentum) {
       scale(replica.parameter_buckets()[b].type, mine.bucket(bucket), replica.parameters(bucket), weight);
     }
   };
-  const auto unload = [&replica, weighted, state = StateAverage(context, momentum)](Driver& driver,
-                                                                                    const RoundResult& result) mutable {
+  RoundListener* const hears = distance == ModelAverage::Distance::told ? &context.listener : nullptr;
+  const auto unload = [&replica, weighted, hears, state = StateAverage(context, momentum)](
+                          Driver& driver, const RoundResult& result) mutable {
     const double divisor =
         weighted ? static_cast<double>(result.header->samples) : static_cast<double>(result.header->contributors());
+    if (hears != nullptr && divisor != 0) hears->apart(share_apart(replica, result, divisor));
     // Without a sample no rank has moved its model since the last round: they are still alike.
     for (std::size_t b = 0; b < replica.parameter_buckets().size() && divisor != 0; ++b) {
       divide(replica.parameter_buckets()[b].type, replica.parameters(static_cast<int>(b)), result.buckets[b], divisor);
@@ -153,8 +168,8 @@ void check_state_average(const RecipeOptions& options, bool meet_before_the_end,
   if (options.algorithm.word("average-statistics", "end") == "full") refuse("average-statistics", "full");
 }
 
-ModelAverage::ModelAverage(const RecipeContext& context, StepCount step_count, bool momentum)
-    : FullRounds(context, models_of(context, momentum), step_count) {}
+ModelAverage::ModelAverage(const RecipeContext& context, StepCount step_count, bool momentum, Distance distance)
+    : FullRounds(context, models_of(context, momentum, distance), step_count) {}
 
 RecipeContext with_each_model_once(RecipeContext context) {
   context.options.normalize = Normalize::ranks;

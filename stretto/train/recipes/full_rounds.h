@@ -112,8 +112,11 @@ void check_state_average(const RecipeOptions& options, bool meet_before_the_end,
 /// Optimizer states and buffers as StateAverage says.
 class ModelAverage final : public FullRounds {
  public:
+  /// Whether RoundListener::apart() is told: a pass over the model more.
+  enum class Distance { none, told };
   /// Throws as FullRounds. `momentum`: as of StateAverage.
-  explicit ModelAverage(const RecipeContext& context, StepCount step_count = StepCount::none, bool momentum = false);
+  explicit ModelAverage(const RecipeContext& context, StepCount step_count = StepCount::none, bool momentum = false,
+                        Distance distance = Distance::none);
 };
 
 /// For a ModelAverage in which the model of a rank without batches counts, too, and each model once.

@@ -65,7 +65,7 @@ class Grid final : public Recipe {
   Grid(const RecipeContext& context, const GridChoices& choices)
       : context_(with_each_model_once(context)),
         choices_(choices),
-        average_(context_),
+        average_(context_, FullRounds::StepCount::none, false, ModelAverage::Distance::told),
         model_(context.replica, choices.momentum) {
     if (context.options.own_lines) {
       grid_ = std::make_shared<GridAllreduce>(context.engine.clock(), model_.buckets(), choices.grid);

@@ -30,6 +30,9 @@ class RoundListener {
   /// Hears the counts that the deposits of a round that is not empty have brought along, which is one of so many ranks:
   /// between before() and the move.
   virtual void counted(const LoopCounts& /*sum*/, int /*ranks*/) {}
+  /// Before them: this rank's own model is so far from the average of all that it becomes, as a share of the norm of
+  /// that. Of easgd-grid alone.
+  virtual void apart(double /*share*/) {}
   /// The weights are what they are after this round. Also for a round in which nobody brought anything.
   virtual void after(const RoundResult& result) = 0;
 

@@ -236,6 +236,21 @@ double sum_of_squares(DataType type, std::span<const std::byte> numbers) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
+SquaredDistance squared_distance(DataType type, std::span<const std::byte> a, std::span<const std::byte> b,
+                                 double divisor) {
+  SquaredDistance sums;
+  const auto loop = [&sums, divisor]<class T>(std::size_t count, const T* own, const T* sum) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const double mean = static_cast<double>(sum[i]) / divisor;
+      const double apart = static_cast<double>(own[i]) - mean;
+      sums.apart += apart * apart;
+      sums.mean += mean * mean;
+    }
+  };
+  number_by_number(type, loop, In{a}, In{b});
+  return sums;
+}
+
 DataType wide_type(DataType type) {
   return is_half(type) ? DataType::float32 : type;
 }

@@ -64,6 +64,14 @@ void descend(DataType type, std::span<std::byte> dst, std::span<const std::byte>
 /// threads compute there.
 double sum_of_squares(DataType type, std::span<const std::byte> numbers);
 
+/// How far numbers are from others: sums of squares, in double precision.
+struct SquaredDistance {
+  double apart = 0;  ///< of a − b / divisor
+  double mean = 0;   ///< of b / divisor
+};
+SquaredDistance squared_distance(DataType type, std::span<const std::byte> a, std::span<const std::byte> b,
+                                 double divisor);
+
 /// The type to add many of these up in: float32 for bfloat16 and float16, otherwise `type`.
 DataType wide_type(DataType type);
 /// dst = src, where `src` is of `type` and `dst` of wide_type(type). Exact.

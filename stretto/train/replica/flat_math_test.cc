@@ -207,6 +207,13 @@ TEST(Means, CountWhatARankHasDoneByItself) {
   EXPECT_EQ(wide, (std::vector<double>{6.5}));
 }
 
+TEST(Squares, OfADistance) {
+  const std::vector<float> own{3, 5, -1}, sum{4, 8, 2};
+  const SquaredDistance distance = squared_distance(DataType::float32, bytes(own), bytes(sum), 2);
+  EXPECT_EQ(distance.apart, 1 + 1 + 4);
+  EXPECT_EQ(distance.mean, 4 + 16 + 1);
+}
+
 TEST(Squares, AreAddedUpWhateverTheirNumber) {
   for (const std::size_t count : {0u, 1u, 7u, 8u, 9u, 1000u}) {
     std::vector<float> numbers(count);

@@ -74,6 +74,7 @@ class MemberAccount final : public RoundListener {
   void before(const RoundResult& result) override;
   LoopCounts take_counts() override { return next_.take_counts(); }
   void counted(const LoopCounts& sum, int ranks) override { next_.counted(sum, ranks); }
+  void apart(double share) override { next_.apart(share); }
   void after(const RoundResult& result) override;
 
  private:
