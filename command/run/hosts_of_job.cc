@@ -22,7 +22,6 @@
 #include "command/run/why_not_started.h"
 #include "stretto/base/error.h"
 #include "stretto/base/version.h"
-#include "stretto/membership/etcd/etcd.h"
 #include "stretto/membership/job_processes.h"
 #include "stretto/membership/launch.h"
 #include "stretto/transport/job_memory.h"
@@ -34,10 +33,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAttendEvery = 100ms;
-constexpr Duration kToHearOfTheEnd = 5s;  // for members that were started elsewhere
-constexpr Duration kMoreGrace = 2s;       // than the ranks have, for the hosts' launchers
-constexpr Duration kForReader = 1s;       // without a reader, until output is dropped at the end
-constexpr int kHostLost = 1;              // the exit status
+constexpr Duration kMoreGrace = 2s;  // than the ranks have, for the hosts' launchers
+constexpr Duration kForReader = 1s;  // without a reader, until output is dropped at the end
+constexpr int kHostLost = 1;         // the exit status
 
 // Of the login on a host, and not of the job.
 constexpr std::string_view kOfALogin[] = {"HOME",  "USER",   "LOGNAME", "SHELL",   "HOSTNAME", "PWD", "OLDPWD",
@@ -103,7 +101,7 @@ class RunningHosts {
   bool is_needed();
   int exit_status();
   bool over() const { return failed_ || processes_.interrupted() != 0; }
-  bool has_ended() { return master_ != nullptr && master_->known().end != JobEnd::none; }
+  bool has_ended() { return changing_ && changing_->known().end != JobEnd::none; }
   void say_to_all(const CallerWords& words) {
     for (Host& host : hosts_) host.launcher.say(words);
   }
@@ -120,22 +118,21 @@ class RunningHosts {
   PlaceOfFirst place_;
   TimePoint ready_by_, beat_at_;
   bool has_begun_ = false, failed_ = false;
-  std::optional<TimePoint> end_heard_by_;
   int status_ = 0, lost_status_ = 0;
-  std::optional<ChangingJob> job_of_members_;
-  JobMaster* master_ = nullptr;  // of that
-  JobProcesses processes_;       // tells of ends until it is gone: the first to go
+  std::optional<ChangingJob> changing_;  // where members change
+  JobProcesses processes_;               // tells of ends until it is gone: the first to go
 };
 
 EndOfPrograms RunningHosts::run() {
   Token token = JobSecret::by_environment().value_or(new_token());
   if (job_.least > 0) {
-    job_of_members_.emplace(job_, ranks_of(job_.hosts), [this](const std::string& line) { say(line); });
-    master_ = job_of_members_->master();
-    token = job_of_members_->token();
-    if (has_ended()) {
-      print_to(stderr, fmt::format("{}: the job of the register {} has ended\n", name_, job_.log));
-      return {.status = master_->known().end == JobEnd::done ? 0 : 1, .reached_end = true};
+    changing_.emplace(job_, ranks_of(job_.hosts), [this](const std::string& line) { say(line); });
+    token = changing_->token();
+    if (const auto before = changing_->ended_before()) {
+      output_.pass_on();
+      EndOfPrograms end{.status = *before == JobEnd::done ? 0 : 1};
+      changing_->tell_end(end);
+      return end;
     }
   }
   environment_ = environment_for_hosts(token);
@@ -155,9 +152,7 @@ EndOfPrograms RunningHosts::run() {
     processes_.attend();
   }
   EndOfPrograms end{.status = exit_status(), .first_lost = lost_status_, .interrupted = processes_.interrupted() != 0};
-  if (master_ == nullptr) return end;
-  end.reached_end = master_->known().end == JobEnd::done;
-  for (auto& [number, report] : master_->reports()) end.reports.push_back(report);
+  if (changing_) changing_->tell_end(end);
   return end;
 }
 
@@ -187,7 +182,7 @@ void RunningHosts::hand_over_job(std::size_t host) {
                  .host = static_cast<int>(host),
                  .hosts = static_cast<int>(hosts_.size()),
                  .run_id = run_id_};
-  if (master_ != nullptr) job.job = master_->address();
+  if (changing_) job.job = changing_->address();
   std::error_code none;
   hosts_[host].launcher.say({.kind = CallerWords::Kind::job,
                              .job = job,
@@ -207,7 +202,7 @@ void RunningHosts::hear(std::size_t at, const HostWords& words) {
     case Kind::out: output_.put(words.words); break;
     case Kind::errors: output_.put(words.words, true); break;
     case Kind::failed:
-      if (master_ == nullptr && !over()) fail(words.number);
+      if (!changing_ && !over()) fail(words.number);
       break;
     case Kind::ended: host.has_ended = true; break;
     case Kind::beat: host.beats = true; break;
@@ -233,8 +228,8 @@ void RunningHosts::watch_once() {
   }
   output_.pass_on();
   processes_.attend();
-  if (master_ != nullptr) {
-    master_->fulfil_wishes([](MemberNumber, JobOfMembers::Fate) {}, [this](const std::string& line) { say(line); });
+  if (changing_) {
+    changing_->fulfil_wishes([](MemberNumber, JobOfMembers::Fate) {}, [this](const std::string& line) { say(line); });
   }
   watch_time(has_room);
 }
@@ -299,7 +294,7 @@ void RunningHosts::ended(int at, int wait_status) {
   }
   const int status = exit_status_of(wait_status);
   if (status == 0 || over()) return;
-  if (master_ == nullptr) return fail(status);
+  if (!changing_) return fail(status);
   if (lost_status_ == 0) lost_status_ = status;
 }
 
@@ -308,7 +303,7 @@ void RunningHosts::host_is_lost(const Host& host, int wait_status) {
   const std::string why = host.is_lost
                               ? fmt::format("nothing has come from it for {} s", seconds(job_.liveness))
                               : fmt::format("{} has ended before its ranks: {}", shell_of(host), fate.to_string());
-  if (master_ != nullptr) {
+  if (changing_) {
     if (lost_status_ == 0) lost_status_ = kHostLost;
     return say(fmt::format("host {} is lost: {}; the others go on", host.launcher.name(), why));
   }
@@ -344,15 +339,13 @@ void RunningHosts::give_up(const std::string& why) {
 
 /// Members that were started elsewhere need the master that is here, and hear of the end.
 bool RunningHosts::is_needed() {
-  if (master_ == nullptr || over() || master_->visitors() == 0) return false;
-  if (!has_ended()) return true;
-  if (!end_heard_by_) end_heard_by_ = clock_.now() + kToHearOfTheEnd;
-  return clock_.now() < *end_heard_by_;
+  if (!changing_ || over()) return false;
+  return has_ended() ? changing_->is_awaited() : changing_->is_visited();
 }
 
 int RunningHosts::exit_status() {
-  if (master_ != nullptr) {
-    const Registered job = master_->known();
+  if (changing_) {
+    const Registered job = changing_->known();
     if (job.end == JobEnd::done) return 0;
     if (job.view.epoch == 0 && !over()) {
       print_to(stderr, fmt::format("{}: no rank has come to the job, whose members may change: was --ranks {} meant?\n",
@@ -383,9 +376,6 @@ void check_hosts(ProgramRanks& job) {
     job.hosts = first_ranks(std::move(job.hosts), job.ranks);
   } else if (!job.listen) {
     job.listen = JobAddress{};
-  }
-  if (EtcdAddress::is_meant_by(job.log)) {
-    throw UsageError("--register etcd://… with --hosts: expected a FILE, or stretto join on each host");
   }
   const bool all_are_here = std::ranges::all_of(job.hosts, &HostRanks::is_here);
   if (!all_are_here && job.listen && (job.listen->host == "127.0.0.1" || job.listen->host == "localhost")) {

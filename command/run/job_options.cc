@@ -57,7 +57,7 @@ void describe_members(CommandLine& line, ProgramRanks& job) {
       "--register", "FILE",
       "With --listen: who is in the job is kept in FILE, or in etcd where that is etcd://HOST:PORT[,HOST:PORT…]/NAME. "
       "Where this command is killed, and started again in the same way, the job goes on, with the members that were "
-      "started elsewhere; these wait for it as long as --patience says. With etcd another launcher of stretto run has "
+      "started elsewhere; these wait for it as long as --patience says. With etcd another launcher of the job has "
       "the master meanwhile, and others come by stretto join etcd://…. "
       "Default: they end with this command.",
       into(job.log));
@@ -104,8 +104,9 @@ void check_member_options(const ProgramRanks& job) {
   if (!job.secret_file.empty() && !job.listen) {
     throw UsageError("--token-file without --listen: expected both, since nobody else needs the secret");
   }
-  if (EtcdAddress::is_meant_by(job.log) && job.listen && !job.reads_reports) {
-    (void)EtcdAddress::parse(job.log).or_throw();
+  if (EtcdAddress::is_meant_by(job.log) && job.listen) {
+    const auto at = EtcdAddress::parse(job.log);
+    if (!at) throw UsageError(text("--register: ", at.error().message));
   } else if (!job.log.empty() && (!job.listen || job.listen->port == 0)) {
     throw UsageError(
         fmt::format("--register {} without a port: expected --listen PORT, where members come back to", job.log));

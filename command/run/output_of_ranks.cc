@@ -64,7 +64,7 @@ void OutputOfRanks::take(Source& source, std::string_view bytes) {
 
 bool OutputOfRanks::read(Source& source) {
   const Stream& stream = stream_of(source);
-  if (!stream.is_open) source.from_rank.close();
+  if (!stream.is_open && !may_be_lost_) source.from_rank.close();
   if (source.from_rank.get() < 0 || stream.bytes.size() >= kMostPending) return false;
   std::array<char, 65536> buffer;
   const ssize_t n = ::read(source.from_rank.get(), buffer.data(), buffer.size());
@@ -72,6 +72,15 @@ bool OutputOfRanks::read(Source& source) {
   take(source, {buffer.data(), static_cast<std::size_t>(n)});
   if (n == 0) source.from_rank.close();
   return true;
+}
+
+void OutputOfRanks::close(Stream& stream) {
+  stream.is_open = false;
+  stream.bytes.clear();
+}
+
+void OutputOfRanks::drop() {
+  for (Stream& stream : streams_) close(stream);
 }
 
 bool OutputOfRanks::write(Stream& stream) {
@@ -84,8 +93,7 @@ bool OutputOfRanks::write(Stream& stream) {
                               std::min<std::size_t>(stream.bytes.size() - written, PIPE_BUF));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) break;
     if (n < 0) {
-      stream.is_open = false;
-      stream.bytes.clear();
+      close(stream);
       return true;
     }
     written += static_cast<std::size_t>(n);

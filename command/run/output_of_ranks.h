@@ -25,8 +25,11 @@ class OutputOfRanks {
   };
 
   OutputOfRanks() = default;
-  /// All of it goes to the launcher that has started this one, as HostWords, into `to_caller`.
-  explicit OutputOfRanks(int to_caller) : goes_to_caller_(true) { streams_[0].fd = to_caller; }
+  /// All of it goes to the launcher that has started this one, as HostWords, into `to_caller`. `may_be_lost`: where
+  /// nobody reads there any more ranks do not hear of it.
+  OutputOfRanks(int to_caller, bool may_be_lost) : goes_to_caller_(true), may_be_lost_(may_be_lost) {
+    streams_[0].fd = to_caller;
+  }
 
   /// Adds a rank, whose lines begin with `tag`. Throws Failure (Errc::io) where there are no pipes.
   Ends add(const std::string& tag);
@@ -38,6 +41,8 @@ class OutputOfRanks {
   /// The ranks have ended: lines without an end come out, too, once pass_on() is called. What a process still writes
   /// that a rank has left behind is lost.
   void end();
+  /// Nobody reads any more.
+  void drop();
   /// Whether pass_on() has something to write.
   bool pending() const;
 
@@ -66,8 +71,9 @@ class OutputOfRanks {
   void take(Source& source, std::string_view bytes);
   bool read(Source& source);
   bool write(Stream& stream);
+  static void close(Stream& stream);
 
-  bool goes_to_caller_ = false;
+  bool goes_to_caller_ = false, may_be_lost_ = false;
   std::array<Stream, 2> streams_{{{STDOUT_FILENO}, {STDERR_FILENO}}};
   std::vector<Source> sources_;
 };

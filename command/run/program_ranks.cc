@@ -39,7 +39,6 @@ constexpr int kEndedWithOthers = 128 + SIGTERM;
 constexpr Duration kLeftAfterKill = 1s;   // until what has been killed, and is not seen to be gone, is left alone
 constexpr Duration kUnread = 1s;          // without a reader, until output is dropped after a signal
 constexpr Duration kTellEvery = 1s;       // what is left behind that it is to end
-constexpr Duration kToHearOfEnd = 5s;     // for members that were started elsewhere
 constexpr Duration kFulfilEvery = 100ms;  // what the master wishes
 constexpr Duration kLookEvery = 20ms;     // at what ranks have left behind, which may end unheard
 constexpr const char* kNoneComes = "no process takes its place";
@@ -57,7 +56,9 @@ class RunningPrograms {
         name_(std::move(name)),
         program_(job.program),
         here_(job.here.value_or(job.ranks)),
-        output_(job.caller != nullptr ? OutputOfRanks(job.caller->to_caller()) : OutputOfRanks()),
+        caller_(job.caller),
+        output_(caller_ != nullptr ? OutputOfRanks(caller_->to_caller(), job.goes_on_without_caller())
+                                   : OutputOfRanks()),
         restarts_left_(job.restarts),
         processes_({.ranks = here_ + job.restarts,
                     .own_sessions = true,
@@ -70,8 +71,6 @@ class RunningPrograms {
  private:
   /// Returns the exit status.
   int run_all();
-  /// Of a job that has ended before, by its register.
-  int status_of_ended_job(JobEnd end) const;
   void begin_changing_job();
   /// Numbers and places of the first processes.
   std::vector<MemberPlace> first_places();
@@ -80,9 +79,10 @@ class RunningPrograms {
   void start_others();
   /// No process can take this place, or any other from now on.
   void leave_empty(const ProcessToCome& lost, const std::string& why);
+  /// Null: the master is never in another process.
+  RemoteJob* remote() { return changing_ ? changing_->remote() : nullptr; }
   /// Whether processes that were started elsewhere need the master that is here.
   bool is_needed();
-  bool is_visited() { return shared_ != nullptr ? shared_->visitors() > 1 : master_->visitors() > 0; }
   int exit_status();
   /// Takes word of the program of the rank that is being started.
   void hear_start();
@@ -121,7 +121,7 @@ class RunningPrograms {
   bool has_others() const { return job_.listen.has_value() || job_.job.has_value(); }
   void end_what_is_left();
   void write_what_is_left();
-  bool has_ended() { return changing_ != nullptr && changing_->known().end != JobEnd::none; }
+  bool has_ended() { return changing_ && changing_->known().end != JobEnd::none; }
   bool over() const { return failed_ || cannot_start_ != 0 || processes_.interrupted() != 0; }
   void say(const std::string& line) const { print_to(stderr, one_line(fmt::format("{}: {}", name_, line)) + "\n"); }
 
@@ -131,6 +131,7 @@ class RunningPrograms {
   const SteadyClock clock_;
   const int here_;                              // processes that are started first
   std::optional<RankEnvironment> environment_;  // from the first that is started
+  CallingLauncher* caller_;                     // null, too, once the job goes on without it
   OutputOfRanks output_;
   ProgramStart starter_;
   int starting_ = -1;  // the process whose program is not known to run
@@ -145,30 +146,21 @@ class RunningPrograms {
   int restarts_left_;                              // not counting those
   int lost_status_ = 0;                            // of the first process that was lost, where the others go on
   bool all_left_ = true;                           // those that have ended, or have ended with 0
-  std::optional<TimePoint> end_heard_by_;
-  std::optional<ChangingJob> job_of_members_;  // where members change
-  RemoteJob* remote_ = nullptr;                // of that
-  JobMaster* master_ = nullptr;                // of the same
-  SharedMaster* shared_ = nullptr;
-  JobOfMembers* changing_ = nullptr;
-  JobProcesses processes_;  // tells of ends until it is gone: the first to go
+  std::optional<ChangingJob> changing_;            // where members change
+  JobProcesses processes_;                         // tells of ends until it is gone: the first to go
 };
 
 EndOfPrograms RunningPrograms::run() {
   EndOfPrograms end{.status = run_all()};
   end.first_lost = lost_status_;
   end.interrupted = processes_.interrupted() != 0;
-  if (master_ == nullptr) return end;
-  end.reached_end = master_->known().end == JobEnd::done;
-  for (auto& [number, report] : master_->reports()) end.reports.push_back(report);
+  if (changing_) changing_->tell_end(end);
   return end;
 }
 
 int RunningPrograms::run_all() {
   if (job_.least > 0 || job_.job) begin_changing_job();
-  if (const auto end = job_of_members_ ? job_of_members_->ended_before() : std::nullopt) {
-    return status_of_ended_job(*end);
-  }
+  if (const auto before = changing_ ? changing_->ended_before() : std::nullopt) return *before == JobEnd::done ? 0 : 1;
   first_ = first_places();
   for (const MemberPlace& place : first_) {
     if (!over() && !has_ended()) start(place);
@@ -184,17 +176,11 @@ int RunningPrograms::run_all() {
   return exit_status();
 }
 
-int RunningPrograms::status_of_ended_job(JobEnd end) const {
-  const int status = end == JobEnd::done ? 0 : 1;
-  say(fmt::format("the job of the register {} {}", job_.log, status == 0 ? "has ended" : "was given up"));
-  return status;
-}
-
 int RunningPrograms::exit_status() {
   if (changing_) {
     const Registered job = changing_->known();
     if (job.end == JobEnd::done) return 0;
-    if (remote_ && remote_->is_gone() && job_.listen) {
+    if (remote() && remote()->is_gone() && job_.listen) {
       say("the master of the job is lost, and no other one has come");
       return 1;
     }
@@ -203,17 +189,13 @@ int RunningPrograms::exit_status() {
     }
   }
   if (failed_) return status_;
-  if (processes_.interrupted() != 0) return remote_ && all_left_ ? 0 : 128 + processes_.interrupted();
+  if (processes_.interrupted() != 0) return remote() && all_left_ ? 0 : 128 + processes_.interrupted();
   return has_others() ? lost_status_ : 0;
 }
 
 void RunningPrograms::begin_changing_job() {
-  job_of_members_.emplace(job_, here_, [this](const std::string& line) { say(line); });
-  remote_ = job_of_members_->remote();
-  master_ = job_of_members_->master();
-  shared_ = job_of_members_->shared();
-  changing_ = job_of_members_->members();
-  if (program_.empty()) program_ = remote_->beside().program;
+  changing_.emplace(job_, here_, [this](const std::string& line) { say(line); });
+  if (program_.empty()) program_ = remote()->beside().program;
 }
 
 std::vector<MemberPlace> RunningPrograms::first_places() {
@@ -227,14 +209,11 @@ std::vector<MemberPlace> RunningPrograms::first_places() {
 
 bool RunningPrograms::is_needed() {
   if (!to_part_with_.empty() && !over()) return true;
-  if ((shared_ == nullptr && (master_ == nullptr || !job_.listen)) || over()) return false;
+  if (!changing_ || !changing_->has_master() || !(changing_->is_shared() || job_.listen) || over()) return false;
   const Registered job = changing_->known();
-  if (job.end == JobEnd::none) {
-    if (!job_.listen || (remote_ && remote_->is_gone())) return false;
-    return here_ == 0 || job.view.epoch > 0 || is_visited();
-  }
-  if (!end_heard_by_) end_heard_by_ = clock_.now() + kToHearOfEnd;
-  return is_visited() && clock_.now() < *end_heard_by_;
+  if (job.end != JobEnd::none) return changing_->is_awaited();
+  if (!job_.listen || (remote() && remote()->is_gone())) return false;
+  return here_ == 0 || job.view.epoch > 0 || changing_->is_visited();
 }
 
 /// Others may be lost while a process is started. So a place leaves the list as its process gets a number: all count.
@@ -274,7 +253,7 @@ void RunningPrograms::start(const MemberPlace& place) {
   }
   if (!starter_.open()) throw Failure(processes_.not_started(slot, "pipe"));
   OutputOfRanks::Ends output;
-  if (job_.tag || job_.caller != nullptr) output = output_.add(job_.tag ? fmt::format("[rank {}] ", rank) : "");
+  if (job_.tag || caller_ != nullptr) output = output_.add(job_.tag ? fmt::format("[rank {}] ", rank) : "");
   std::vector<std::string> variables = environment_->of(rank);
   if (changing_) variables.push_back(fmt::format("{}={}", MemberPlace::kVariable, place.encoded()));
   const Descriptor nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -295,30 +274,34 @@ void RunningPrograms::hear_start() {
 
 void RunningPrograms::watch_once(Duration limit, std::vector<pollfd> also) {
   for (const pollfd& looked_at : output_.looked_at()) also.push_back(looked_at);
-  if (job_.caller != nullptr) also.push_back(job_.caller->looked_at());
-  const bool looks_often = changing_ != nullptr || job_.caller != nullptr;
+  if (caller_ != nullptr) also.push_back(caller_->looked_at());
+  const bool looks_often = changing_ || caller_ != nullptr;
   processes_.wait(std::move(also), looks_often ? std::min<Duration>(limit, kFulfilEvery) : limit);
   output_.pass_on();
   hear_caller();
   processes_.attend();
   if (!changing_) return;
   if (!to_part_with_.empty() && !over()) (void)changing_->known();  // by which a master that has just gone shows
-  const bool is_silent = remote_ && remote_->is_silent() && !over();
+  const bool is_silent = remote() && remote()->is_silent() && !over();
   changing_->fulfil_wishes([this](MemberNumber number, JobOfMembers::Fate fate) { part_with(number, fate); },
                            [this](const std::string& line) { say(line); });
-  if (shared_ != nullptr) shared_->fulfil_wishes([this](const std::string& line) { say(line); });
   if (is_silent) return;
   for (const auto& [slot, wait_status] : std::exchange(to_part_with_, {})) take_end(slot, wait_status);
 }
 
 void RunningPrograms::hear_caller() {
-  if (job_.caller == nullptr) return;
-  job_.caller->hear([this](const CallerWords& words) {
+  if (caller_ == nullptr) return;
+  caller_->hear([this](const CallerWords& words) {
     if (words.kind == CallerWords::Kind::signal) ::kill(::getpid(), words.number);
     if (words.kind == CallerWords::Kind::end && !over()) fail(kEndedWithOthers);
   });
-  if (job_.caller->is_beat_due() && !output_.pending()) tell_caller({});
-  if (!job_.caller->is_gone()) return;
+  if (caller_->is_beat_due() && !output_.pending()) tell_caller({});
+  if (!caller_->is_gone()) return;
+  if (job_.goes_on_without_caller() && !over()) {
+    caller_ = nullptr;
+    output_.drop();
+    return say("the launcher that has started this one is gone: the job goes on");
+  }
   failed_ = true;
   processes_.kill_within(Duration::zero());
 }
@@ -349,7 +332,7 @@ void RunningPrograms::ended(int slot, int wait_status) {
   if (slot == starting_) hear_start();
   if (slot == starting_) return;  // it has not become the program
   // Before the master has been heard nobody knows whether the others have gone on without it.
-  if (remote_ && !over()) return to_part_with_.push_back({slot, wait_status});
+  if (remote() && !over()) return to_part_with_.push_back({slot, wait_status});
   take_end(slot, wait_status);
 }
 
@@ -368,17 +351,17 @@ void RunningPrograms::take_end(int slot, int wait_status) {
                            job_.no_return ? kNoneComes : let_another_come(slot, status)));
   }
   if (processes_.killing() && status == 128 + SIGKILL) say(fmt::format("{} had not ended: killed", name_of(slot)));
-  if (changing_ && (!over() || remote_) && changing_->known().view.has_departed(number_of(slot))) {
+  if (changing_ && (!over() || remote()) && changing_->known().view.has_departed(number_of(slot))) {
     return say(fmt::format("{} has left{}", name_of(slot), status == 0 ? "" : fmt::format(": {}", fate.to_string())));
   }
-  all_left_ &= status == 0 || (remote_ && status == 128 + SIGTERM);  // of one that was no member yet
+  all_left_ &= status == 0 || (remote() && status == 128 + SIGTERM);  // of one that was no member yet
   if (status == 0 && changing_) return ended_well(slot);
   if (status == 0 || over()) return;
   if (changing_ && changing_->known().end == JobEnd::done) {
     return say(fmt::format("{} is lost: {}; the others have reached the end", name_of(slot), fate.to_string()));
   }
   if (changing_ && go_on_without(slot, status, fate)) return;
-  say(fmt::format("{}{}: {}{}", name_of(slot), remote_ ? "" : fmt::format(" of {}", job_.ranks), fate.to_string(),
+  say(fmt::format("{}{}: {}{}", name_of(slot), remote() ? "" : fmt::format(" of {}", job_.ranks), fate.to_string(),
                   consequence_of_loss()));
   fail(status);
 }
@@ -421,7 +404,7 @@ std::string RunningPrograms::consequence_of_loss() {
 }
 
 void RunningPrograms::fail(int status) {
-  if (job_.caller != nullptr) tell_caller({.kind = HostWords::Kind::failed, .number = status});
+  if (caller_ != nullptr) tell_caller({.kind = HostWords::Kind::failed, .number = status});
   failed_ = true;
   status_ = status;
   processes_.kill_within(job_.grace);
@@ -437,14 +420,14 @@ std::string RunningPrograms::name_of(int slot) const {
 /// Where the job is elsewhere it goes on without the processes that are here: those that are in it leave.
 bool RunningPrograms::interrupted() {
   const char* const signal = sigabbrev_np(processes_.interrupted());
-  if (job_.caller != nullptr) return true;
-  if (!remote_) {
+  if (caller_ != nullptr) return true;
+  if (!remote()) {
     say(fmt::format("SIG{} is passed on to the ranks; a second signal kills them", signal));
     return true;
   }
   say(fmt::format("SIG{}: the members that were started here leave; a second signal kills them", signal));
   const Registered job = changing_->known();
-  const std::vector<MemberNumber> spares = remote_->beside().spares;
+  const std::vector<MemberNumber> spares = remote()->beside().spares;
   for (std::size_t slot = 0; slot < places_.size(); ++slot) {
     const MemberNumber number = places_[slot].number;
     if (job.view.has(number) || std::ranges::count(spares, number) > 0) {
@@ -476,12 +459,12 @@ void RunningPrograms::end_what_is_left() {
 /// After a signal output that nobody reads is dropped: perhaps it came for that reason.
 void RunningPrograms::write_what_is_left() {
   output_.end();
-  if (job_.caller != nullptr) tell_caller({.kind = HostWords::Kind::ended});
+  if (caller_ != nullptr) tell_caller({.kind = HostWords::Kind::ended});
   TimePoint read = clock_.now();
   while (output_.pending()) {
     const Duration left = processes_.interrupted() != 0 ? read + kUnread - clock_.now() : Duration(1h);
-    if (left <= Duration::zero() || (job_.caller != nullptr && job_.caller->is_gone())) return;
-    processes_.wait(output_.looked_at(), job_.caller != nullptr ? std::min<Duration>(left, kFulfilEvery) : left);
+    if (left <= Duration::zero() || (caller_ != nullptr && caller_->is_gone())) return;
+    processes_.wait(output_.looked_at(), caller_ != nullptr ? std::min<Duration>(left, kFulfilEvery) : left);
     if (output_.pass_on()) read = clock_.now();
     hear_caller();
     processes_.attend();

@@ -46,6 +46,8 @@ struct ProgramRanks {
   Duration answer_within = std::chrono::seconds(30);  ///< with `hosts`: the launcher on each, before the job begins
   /// The launcher that has started this one for one of its hosts, `on_host`; null: a person has started it.
   CallingLauncher* caller = nullptr;
+  /// Whether the ranks go on where that is gone: another launcher of the job has its master then.
+  bool goes_on_without_caller() const { return caller != nullptr && job && !job->etcd.empty(); }
   RanksOfHost on_host = {};
   bool tag = false;            ///< each line of output begins with its rank
   bool reads_reports = false;  ///< where members change: EndOfPrograms::reports are asked for

@@ -19,9 +19,9 @@ using namespace std::chrono_literals;
 constexpr Duration kForAnother = 5min;    // process to come in the place of a lost one
 constexpr Duration kForOneInPlace = 10s;  // of one that leaves: it may have little time
 
-/// With a register in etcd any of the job's launchers has the master, but where this one itself hears reports of ranks.
+/// With a register in etcd any of the job's launchers has the master.
 bool is_shared(const ProgramRanks& job) {
-  return EtcdAddress::is_meant_by(job.log) && !job.reads_reports;
+  return EtcdAddress::is_meant_by(job.log);
 }
 
 /// By which others come to the job, whose master listens there.

@@ -24,7 +24,7 @@ class StartedMaster {
 
   /// Null: the job's launchers share it.
   JobMaster* master() { return master_.get(); }
-  /// Null: they do not. They do with a register in etcd, but where the launcher itself hears reports of ranks.
+  /// Null: they do not. They do with a register in etcd.
   SharedMaster* shared() { return shared_.get(); }
   const Token& token() const { return token_; }
   /// Whether the register of a job says that it has begun, under a master before this one. Throws Failure as

@@ -326,7 +326,7 @@ int run_ranks_on_hosts(const TrainCommand& command) {
 
 /// Takes from the options of the run what those of its members do not say.
 void check_members(TrainCommand& command) {
-  if (!has_member_options(command.members)) return;
+  if (!command.starts_members()) return;
   const TrainOptions& options = command.options;
   if (options.simulated) {
     throw UsageError("--simulated with options of processes that come: expected --churn, or a real run");

@@ -4,7 +4,6 @@ import http.server
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import tempfile
@@ -12,8 +11,8 @@ import threading
 
 from etcd import Etcd, free_port
 from members_test import LOOP, WATCHDOG, Traces, loops, num_threads, ranks_of
-from program import STRETTO, ProgramTest, children_of, main, stretto, wait_until
-from train_members_test import QUICK, members_of
+from program import STRETTO, ProgramTest, children_of, main, members_of, stretto, wait_until
+from train_members_test import QUICK
 
 import kills  # isort: skip
 
@@ -57,8 +56,8 @@ class KeptJob:
     def __exit__(self, *_):
         self.kill()
 
-    def start_join(self, *arguments):
-        return subprocess.Popen([STRETTO, "join", f"127.0.0.1:{self.port}", "--token-file", f"{self.folder}/secret", *arguments],
+    def start_join(self, *arguments, at=None):
+        return subprocess.Popen([STRETTO, "join", at or f"127.0.0.1:{self.port}", "--token-file", f"{self.folder}/secret", *arguments],
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.traces.environment)
 
     def look(self):
@@ -135,6 +134,32 @@ class Masters(ProgramTest):
                 self.assertIn("has ended\n", job.said())
                 self.assertEqual(json.loads((out / "summary.json").read_text(encoding="utf-8")), summary)
 
+    def test_a_run_has_its_result_whichever_launcher_has_the_master(self):
+        steps = 300
+        with Etcd() as etcd:
+            for name in "stopped", "killed":
+                with self.subTest(launcher=name), tempfile.TemporaryDirectory() as folder:
+                    out = pathlib.Path(folder, "run")
+                    train = ["train", "vowels", *QUICK, "--algorithm", "eager-quorum", "--steps", str(steps), "--out", out]
+                    with KeptJob(folder, command=train, register=etcd.register(name)) as job:
+                        join = job.start_join("--here", "2", at=job.register)
+                        wait_until(lambda: len(kills.records_of(out, 0)) > 20 or job.master.poll() is not None)
+                        first = etcd.read(f"stretto/{name}/master")[0]
+                        job.master.send_signal(signal.SIGSTOP) if name == "stopped" else job.kill()
+                        wait_until(lambda: etcd.read(f"stretto/{name}/master")[0] not in ("", first))
+                        if name == "stopped":
+                            job.master.send_signal(signal.SIGCONT)
+                        else:
+                            self.assertEqual(join.wait(WATCHDOG), 0)  # the job has ended
+                            job.start()
+                        self.assertEqual(job.master.wait(WATCHDOG), 0, job.said())
+                        errors = join.communicate(timeout=WATCHDOG)[1]
+                        self.assertEqual(join.returncode, 0, errors)
+                        self.assertIn("the master of the job is here now, at ", errors)
+                        self.assertEqual(kills.faults_in(out, 4 * steps, []), [])
+                        summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+                        self.assertEqual(sum(summary["members"]["batches"]), 4 * steps)
+
     def test_it_is_killed_at_any_moment(self):
         with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "eager-quorum", BATCHES, "account") as job:
             join, said = job.start_join("--here", "2", "--restarts", "20"), ""
@@ -207,69 +232,74 @@ class Masters(ProgramTest):
 
 
 class BadInput(ProgramTest):
+    """Where `stretto run` and `stretto train` begin a job, in one line of each."""
+
+    def assert_refused(self, register, *said, code=2):
+        """Where no other job of these commands is. `{job}` stands for the name that the job has."""
+        for command in ["run", "--", "true"], ["train", "hyperplane"]:
+            with tempfile.TemporaryDirectory() as folder:
+                options = ["--ranks", "1:2", "--here", "0", "--listen", f"127.0.0.1:{free_port()}", "--token-file", f"{folder}/secret",
+                           "--register", str(register)]
+                words = [command[0], *options, *command[1:]]
+                result = stretto(*words)
+                job = "true" if command[0] == "run" else " ".join([f"{STRETTO}-train", *words])
+                self.assert_rejected(result, *(part.replace("{job}", job) for part in said), code=code)
+                self.assertFalse(pathlib.Path(folder, "secret").exists())
+
     def test_options(self):
         for options, said in (
             (("--ranks", "1:2", "--register", "x"), "--register x without a port: expected --listen PORT, where members come back to"),
             (("--ranks", "1:2", "--listen", "0", "--register", "x"), "--register x without a port"),
             (("--ranks", "1:2", "--register", "etcd://127.0.0.1:1/x"), "--register etcd://127.0.0.1:1/x without a port"),
+            (("--ranks", "1:2", "--listen", "etcd://127.0.0.1:1/one"), "expected [ADDRESS:]PORT"),
         ):
             self.assert_rejected(stretto("run", *options, "--", "true"), said)
             self.assert_rejected(stretto("train", "vowels", *options), said)
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder, KeptJob(folder, LOOP, "sync", "1000000") as job:
-            def start(register, *program):
-                return stretto("run", "--ranks", "1:2", "--here", "0", "--listen", f"127.0.0.1:{free_port()}", "--token-file",
-                               f"{folder}/other", "--register", register, "--", *program)
-            self.assertIn("is open in another process: one job has one master's log", start(job.register, "true").stderr)
+            self.assert_refused(job.register, "is open in another process: one job has one master's log")
             job.kill()
-            result = start(job.register, "true")
-            self.assertEqual(result.returncode, 2, result.stderr)
-            self.assertRegex(result.stderr, re.escape(f"the register's log '{job.register}' is of job '{LOOP} sync 1000000', and not of "
-                                                      "'true': name another file"))
+            self.assert_refused(job.register, f"the register's log '{job.register}' is of job '{LOOP} sync 1000000', and not of "
+                                              "'{job}': name another file")
             pathlib.Path(folder, "text").write_text("of somebody else\n", encoding="ascii")
-            self.assertIn("is no log of a register", start(f"{folder}/text", "true").stderr)
-            self.assertIn("expected a file of a job's own", start("/dev/full", "true").stderr)  # it never ends
-            self.assertIn("No such file or directory", start(f"{folder}/no/register", "true").stderr)
-            self.assertFalse(pathlib.Path(folder, "other").exists())
+            self.assert_refused(f"{folder}/text", "is no log of a register")
+            self.assert_refused("/dev/full", "expected a file of a job's own")  # it never ends
+            self.assert_refused(f"{folder}/no/register", "No such file or directory")
 
     def test_registers_in_etcd(self):
-        def start(register, *program):
-            with tempfile.TemporaryDirectory() as folder:
-                return stretto("run", "--ranks", "1:2", "--here", "0", "--listen", f"127.0.0.1:{free_port()}", "--token-file",
-                               f"{folder}/secret", "--register", register, "--", *program)
         for register in "etcd://127.0.0.1/job", "etcd://127.0.0.1:2379", "etcd://127.0.0.1:99999/job":
-            result = start(register, "true")
-            self.assertEqual(result.returncode, 2, result.stderr)
-            self.assertIn(f"'{register}' is no register in etcd; expected etcd://HOST:PORT[,HOST:PORT…]/NAME", result.stderr)
-        self.assertIn("has no option for a password", start("etcd://me:secret@127.0.0.1:2379/job", "true").stderr)
+            self.assert_refused(register, f"--register: '{register}' is no register in etcd; expected etcd://HOST:PORT[,HOST:PORT…]/NAME")
+        self.assert_refused("etcd://me:secret@127.0.0.1:2379/job", "--register: ", "has no option for a password")
         port = free_port()
-        self.assertIn(f"etcd at 127.0.0.1:{port} does not answer: ", start(f"etcd://127.0.0.1:{port}/job", "true").stderr)
+        self.assert_refused(f"etcd://127.0.0.1:{port}/job", f"etcd at 127.0.0.1:{port} does not answer: ", code=3)
         with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
             other.RequestHandlerClass.log_message = lambda *_: None
             threading.Thread(target=other.serve_forever, daemon=True).start()
             at = f"127.0.0.1:{other.server_port}"
-            self.assertIn(f"etcd at {at} refuses (501)", start(f"etcd://{at}/job", "true").stderr)
+            self.assert_refused(f"etcd://{at}/job", f"etcd at {at} refuses (501)", code=1)
             other.shutdown()
-        with tempfile.TemporaryDirectory() as folder, Etcd() as etcd:
-            with KeptJob(folder, "true", "of", "one", register=etcd.register("one")):
-                result = start(etcd.register("one"), "true")
-                self.assertEqual(result.returncode, 2, result.stderr)
-                wrong = stretto("join", etcd.register("one"), env={**os.environ, "STRETTO_TOKEN": "another secret"})
-                self.assert_rejected(wrong, "has another secret than this launcher")
-                self.assertIn("it is of job 'true of one', and not of 'true': choose another name", result.stderr)
-                at, secret = etcd.register("another"), {**os.environ, "STRETTO_TOKEN": "another secret"}
-                self.assertIn(f"there is no job {at}: expected one of stretto run", stretto("join", at, env=secret).stderr)
-                self.assertIn("no launcher has the master of the job now", stretto("members", at, env=secret).stderr)
-        self.assertIn("expected [ADDRESS:]PORT", stretto("run", "--ranks", "1:2", "--listen", "etcd://127.0.0.1:1/one", "--", "true").stderr)
+        with tempfile.TemporaryDirectory() as folder, Etcd() as etcd, KeptJob(folder, "true", "of", "one", register=etcd.register("one")):
+            self.assert_refused(etcd.register("one"), "it is of job 'true of one', and not of '{job}': choose another name")
+            wrong = stretto("join", etcd.register("one"), env={**os.environ, "STRETTO_TOKEN": "another secret"})
+            self.assert_rejected(wrong, "has another secret than this launcher")
+            at, secret = etcd.register("another"), {**os.environ, "STRETTO_TOKEN": "another secret"}
+            self.assertIn(f"there is no job {at}: expected one of stretto run", stretto("join", at, env=secret).stderr)
+            self.assertIn("no launcher has the master of the job now", stretto("members", at, env=secret).stderr)
+
+    def test_an_etcd_that_wants_a_password(self):
+        with Etcd() as etcd:
+            etcd.want_a_password()
+            self.assert_refused(etcd.register("job"), f"the register {etcd.register('job')}: etcd at {etcd.servers[0]} refuses (",
+                                "it wants a password, for which Stretto has no option")
 
     def test_an_etcd_that_has_lost_its_majority(self):
         with tempfile.TemporaryDirectory() as folder, Etcd(3) as etcd:
             with KeptJob(folder, "true", register=etcd.register("one")) as job:
                 for process in etcd.processes[1:]:
                     process.kill()
-                result = stretto("run", "--ranks", "1:2", "--here", "0", "--listen", "127.0.0.1:0", "--register", etcd.register("one"), "--", "true")
-                self.assertRegex(result.stderr, "etcd at 127.0.0.1:[0-9]+ (does not answer|refuses)")
+                self.assert_refused(etcd.register("another"), f"the register {etcd.register('another')}: etcd at 127.0.0.1:", code=1)
+                wait_until(lambda: ": the job goes on, and changes of its members wait, unless another launcher has its master\n" in job.said())
                 self.assertIsNone(job.master.poll())
 
 

@@ -7,6 +7,7 @@ shell.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import pty
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hosts import HOSTS, WATCHDOG, Hosts, Output
 
@@ -75,6 +76,18 @@ def processes_on(hosts: Hosts, host: int) -> str:
 
 
 class OnHosts(unittest.TestCase):
+    def parted(self, folder: str, hosts: Hosts) -> str:
+        path = pathlib.Path(folder) / "parted"
+        path.write_text(PARTED_RSH % {"state": hosts.state, "hosts": HOSTS})
+        path.chmod(stat.S_IRWXU)
+        return str(path)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        begin = time.monotonic()
+        while not condition():
+            self.assertLess(time.monotonic() - begin, WATCHDOG)
+            time.sleep(0.05)
+
     def assert_nothing_is_left(self, hosts: Hosts, number: int) -> None:
         begin = time.monotonic()
         while left := "".join(processes_on(hosts, host) for host in range(1, number + 1)):
@@ -91,7 +104,9 @@ class OnHosts(unittest.TestCase):
         """All of so many have come."""
         loop = (LOOP, "eager-quorum", str(batches), "account", "10ms")
         launcher = Launcher(hosts, "run", *options, "--", *loop, **more)
-        launcher.wait(lambda: "others come by: stretto join 10.77.0.254:" in launcher.said, "address")
+        launcher.wait(
+            lambda: re.search("others come by: stretto join (etcd://)?10.77.0.254:", launcher.said), "address"
+        )
         at = re.search("stretto join ([^ ,]*)", launcher.said)[1]
 
         def members() -> int:
@@ -276,12 +291,6 @@ class RanksOnHosts(OnHosts):
 
 class EndsOnHosts(OnHosts):
     """Nothing is left on any host, whatever ends."""
-
-    def parted(self, folder: str, hosts: Hosts) -> str:
-        path = pathlib.Path(folder) / "parted"
-        path.write_text(PARTED_RSH % {"state": hosts.state, "hosts": HOSTS})
-        path.chmod(stat.S_IRWXU)
-        return str(path)
 
     def test_the_launcher(self) -> None:
         with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
@@ -534,6 +543,42 @@ class MembersOnHosts(OnHosts):
             self.assertEqual(loops.fault_of(result, batches), "")
             self.assert_nothing_is_left(hosts, 3)
 
+    @contextlib.contextmanager
+    def register(self, folder: str, hosts: Hosts) -> Iterator[str]:
+        """In etcd beside the switch."""
+        if shutil.which("etcd") is None:
+            self.skipTest("there is no etcd")
+        at = "10.77.0.254:2379"
+        urls = ("--listen-client-urls", f"http://{at}", "--advertise-client-urls", f"http://{at}")
+        peers = ("--listen-peer-urls", "http://127.0.0.1:0")
+        etcd = Output(hosts.start(0, ("etcd", "--data-dir", f"{folder}/data", *urls, *peers), {}))
+        self.wait_until(lambda: "ready to serve client requests" in etcd.said)
+        yield f"etcd://{at}/job"
+        etcd.process.terminate()
+        etcd.end()
+
+    def test_go_on_without_their_launcher_by_etcd(self) -> None:
+        batches = 3000
+        with (
+            tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
+            Hosts(2) as hosts,
+            self.register(folder, hosts) as at,
+        ):
+            shell = self.parted(folder, hosts)
+            options = ("--hosts", "h1:2,h2:2", "--ranks", "1:4", "--liveness", "2s", "--register", at)
+            environment = {"LOOP_STEPS": f"{folder}/steps"}
+            launcher = self.under_way(hosts, 4, *options, batches=batches, rsh=shell, environment=environment)
+            launcher.process.kill()
+            launcher.end()
+            steps = pathlib.Path(folder, "steps")
+            self.wait_until(lambda: steps.exists() and steps.stat().st_size >= batches)
+            self.assert_nothing_is_left(hosts, 2)
+            self.assertEqual(sum(steps.read_text().count(digit) for digit in "0123"), batches)
+            loop = (LOOP, "eager-quorum", str(batches), "account", "10ms")
+            again = Launcher(hosts, "run", *options, "--", *loop, rsh=shell, environment=environment)
+            self.assertEqual(again.end(), 0, again.said)
+            self.assertIn(f"the job of the register {at} has ended\n", again.said)
+
     def test_end_where_too_few_are_left(self) -> None:
         with Hosts(2) as hosts:
             launcher = self.under_way(hosts, 2, "--hosts", "h1,h2", "--ranks", "1:2")
@@ -556,6 +601,16 @@ class MembersOnHosts(OnHosts):
             self.assertEqual(status, 0, said)
             made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
             self.assertEqual(made, applied)
+
+    def test_train_by_etcd(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts, self.register(folder, hosts) as at:
+            options = ("--hosts", "h1:2,h2", "--ranks", "1:3", "--register", at)
+            for time_started in range(2):  # the second one finds what the ranks have reported
+                status, out, said = call(hosts, "train", *options, "hyperplane", "--epochs", "2")
+                self.assertEqual(status, 0, said)
+                made, applied = map(int, re.search(r"deposits: (\d+) made, (\d+) applied, 0 pending", out).groups())
+                self.assertEqual(made, applied)
+                self.assertEqual(time_started == 1, f"the job of the register {at} has ended\n" in said)
 
 
 if __name__ == "__main__":

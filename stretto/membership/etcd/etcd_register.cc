@@ -2,6 +2,7 @@
 
 #include <iomanip>
 #include <sstream>
+#include <string>
 #include <utility>
 
 namespace stretto {
@@ -67,6 +68,20 @@ Written EtcdRegister::commit(const View& view, const std::string& words) {
 Written EtcdRegister::end(std::uint64_t epoch, JobEnd how) {
   if (!may_end(newest_.content, epoch)) return Written::refused;
   return write({newest_.content.view, how}, {});
+}
+
+Result<void> EtcdRegister::keep_report(MemberNumber number, const std::string& report) {
+  const auto written = etcd_.change({.puts = {{.key = text(reports_, number), .bytes = report}}});
+  if (!written) return written.error();
+  return {};
+}
+
+Result<std::map<MemberNumber, std::string>> EtcdRegister::reports() {
+  const auto found = etcd_.read(reports_);
+  if (!found) return found.error();
+  std::map<MemberNumber, std::string> reports;
+  for (const Etcd::Value& one : *found) reports[std::stoull(one.key.substr(reports_.size()))] = one.bytes;
+  return reports;
 }
 
 Written EtcdRegister::write(Registered next, const std::string& words) {

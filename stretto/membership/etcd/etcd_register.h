@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace stretto {
 /// A register in etcd: masters on any host go on from it, several at a time, and it stays where all of them are lost.
 /// Each write is one transaction, on the revision of the content that this object knows.
 ///
-/// Keys begin with stretto/NAME/: `job`, `view`, and a key for each note, which goes with its view.
+/// Keys begin with stretto/NAME/: `job`, `view`, one for each report, and one for each note, which goes with its view.
 class EtcdRegister final : public Register {
  public:
   /// Opens the register of `job`, or begins it. Errc::bad_input: it is another job's; others as Etcd.
@@ -27,6 +28,8 @@ class EtcdRegister final : public Register {
   Result<void> note(const std::string& line) override;
   const std::vector<std::string>& beside() const override { return beside_; }
   Written end(std::uint64_t epoch, JobEnd how) override;
+  Result<void> keep_report(MemberNumber number, const std::string& report) override;
+  Result<std::map<MemberNumber, std::string>> reports() override;
   std::string why() const override { return why_; }
   bool is_shared() const override { return true; }
   std::uint64_t term() const override { return term_; }
@@ -38,7 +41,8 @@ class EtcdRegister final : public Register {
         all_(text("stretto/", at.name, '/')),
         job_(all_ + "job"),
         view_(all_ + "view"),
-        notes_(all_ + "note/") {}
+        notes_(all_ + "note/"),
+        reports_(all_ + "report/") {}
   static constexpr Duration kRests = std::chrono::seconds(1);  // a master hands out batches meanwhile
 
   Result<void> take_over(const std::string& job);
@@ -46,7 +50,7 @@ class EtcdRegister final : public Register {
 
   const std::uint64_t term_;
   Etcd etcd_;
-  const std::string all_, job_, view_, notes_;  // keys, and how they begin
+  const std::string all_, job_, view_, notes_, reports_;  // keys, and how they begin
   RegisterEntry newest_;
   Etcd::Revision revision_ = 0;  // of that
   std::uint64_t num_notes_ = 0;  // beside it

@@ -165,7 +165,7 @@ void JobMaster::fulfil_wishes(Kill kill, Tell tell) {
   impl_->fulfil_wishes(kill, tell);
 }
 
-std::map<MemberNumber, std::string> JobMaster::reports() {
+Result<std::map<MemberNumber, std::string>> JobMaster::reports() {
   return impl_->server().reports();
 }
 

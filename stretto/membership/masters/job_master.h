@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/error.h"
 #include "stretto/base/function_ref.h"
 #include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/job_of_members.h"
@@ -66,8 +67,8 @@ class JobMaster final : public JobOfMembers {
   Registered known() override;
   void send_away(MemberNumber number) override;
   void fulfil_wishes(Kill kill, Tell tell) override;
-  /// The reports of processes as members (RankContext::report()), by their numbers.
-  std::map<MemberNumber, std::string> reports();
+  /// Register::reports().
+  Result<std::map<MemberNumber, std::string>> reports();
   /// How many processes are connected, of members and of others that look at the job.
   std::size_t visitors();
   /// MasterServer::hold_office().

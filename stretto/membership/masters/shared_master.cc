@@ -36,7 +36,8 @@ std::string words_of(const JobMaster::Options& options) {
                    {"wait", options.wait.count()},
                    {"wait_to_leave", options.wait_to_leave.count()},
                    {"evict", options.evict.count()},
-                   {"liveness", options.liveness.count()}}
+                   {"liveness", options.liveness.count()},
+                   {"reads_reports", options.reads_reports}}
       .dump();
 }
 
@@ -69,6 +70,7 @@ JobMaster::Options SharedMaster::options_of(const EtcdAddress& at, const Token& 
             .evict = Duration(terms.at("evict").get<Duration::rep>()),
             .program = terms.at("program"),
             .liveness = Duration(terms.at("liveness").get<Duration::rep>()),
+            .reads_reports = terms.at("reads_reports"),
             .log = at.to_string(),
             .job = terms.at("job"),
             .is_next = true};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,6 +32,8 @@ class SharedMaster {
 
   /// The end of the job, as the register has it. JobEnd::none, too, where etcd does not answer.
   JobEnd end_of_job();
+  /// Register::reports().
+  Result<std::map<MemberNumber, std::string>> reports() { return register_->reports(); }
   /// Gives `tell` the lines for a person that have come up since the last call.
   void fulfil_wishes(JobOfMembers::Tell tell);
   /// How many processes are connected to the master, where it is here.

@@ -131,6 +131,15 @@ bool Register::may_end(const Registered& content, std::uint64_t epoch) {
   return content.end == JobEnd::none && content.view.epoch == epoch;
 }
 
+Result<void> Register::keep_report(MemberNumber number, const std::string& report) {
+  reports_[number] = report;
+  return {};
+}
+
+Result<std::map<MemberNumber, std::string>> Register::reports() {
+  return reports_;
+}
+
 Written MemoryRegister::commit(const View& view, const std::string&) {
   if (!may_follow(content_, view)) return Written::refused;
   content_.view = view;

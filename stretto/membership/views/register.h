@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,6 +54,10 @@ class Register {
   virtual const std::vector<std::string>& beside() const = 0;
   /// Ends the job, if the newest view is of `epoch` and the job has not ended. Requires: how != JobEnd::none.
   virtual Written end(std::uint64_t epoch, JobEnd how) = 0;
+  /// Keeps what the process of a member has reported (RankContext::report()), in the place of what it had before.
+  virtual Result<void> keep_report(MemberNumber number, const std::string& report);
+  /// All of them, by the members' numbers: of this object, or where it is shared of all.
+  virtual Result<std::map<MemberNumber, std::string>> reports();
   /// Why the last write has been unknown, for a line to a person.
   virtual std::string why() const = 0;
   /// Whether objects of other processes may write to the register, too.
@@ -65,6 +70,9 @@ class Register {
   static bool may_follow(const Registered& content, const View& view);
   /// The same of end().
   static bool may_end(const Registered& content, std::uint64_t epoch);
+
+ private:
+  std::map<MemberNumber, std::string> reports_;
 };
 
 /// A register in the memory of its process, which is lost with it.

@@ -34,6 +34,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, Register& reg, const MasterServerOptions& options, MasterHooks hooks)
       : io_(io),
+        register_(reg),
         program_(options.program),
         liveness_(options.liveness),
         reads_reports_(options.reads_reports),
@@ -82,7 +83,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
     say(number, MasterWords::of(MasterWords::Kind::leave));
   }
   std::shared_ptr<const Registered> known() const { return master_.known(); }
-  std::map<MemberNumber, std::string> reports() const { return reports_; }
+  Result<std::map<MemberNumber, std::string>> reports() { return register_.reports(); }
   std::size_t visitors() const {
     const auto is_there = [this](const auto& one) { return !one.second.ended && !gone_with_host_.contains(one.first); };
     return visitors_.size() + static_cast<std::size_t>(std::ranges::count_if(lines_, is_there));
@@ -135,6 +136,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   /// no master was there does not.
   void wait_for_members_of(const View& view);
   void lose_those_that_have_not_come();
+  void keep_reports();
   /// Tells those that speak for no member of the job's end, since they may ask when this master is gone, and of the
   /// processes for which nobody waits any more.
   void tell_end() const;
@@ -154,6 +156,7 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   asio::io_context& io_;
+  Register& register_;
   const std::vector<std::string> program_;
   const Duration liveness_;
   const bool reads_reports_;
@@ -167,11 +170,11 @@ class MasterServer::Impl : public std::enable_shared_from_this<Impl> {
   std::map<MemberNumber, Process> lines_;                // of the processes that have come and not ended
   std::map<MemberNumber, std::shared_ptr<Line>> asked_;  // who has asked for their numbers, where it is not the owner
   std::set<std::shared_ptr<Line>> visitors_;             // that speak for no member
-  std::map<MemberNumber, std::string> reports_;
-  std::set<MemberNumber> lost_with_host_;  // which was silent
-  std::set<MemberNumber> gone_with_host_;  // of these, whose lines have not ended
-  std::set<MemberNumber> sent_away_;       // told to leave
-  std::vector<PlacedMember> awaited_;      // members of another master's view
+  std::map<MemberNumber, std::string> reports_;          // that the register does not keep yet
+  std::set<MemberNumber> lost_with_host_;                // which was silent
+  std::set<MemberNumber> gone_with_host_;                // of these, whose lines have not ended
+  std::set<MemberNumber> sent_away_;                     // told to leave
+  std::vector<PlacedMember> awaited_;                    // members of another master's view
   TimePoint awaited_until_;
   TimePoint beat_at_;
   std::string waited_;                      // what it waits for, in words
@@ -192,6 +195,7 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
       if (!awaited_.empty() && now >= awaited_until_) lose_those_that_have_not_come();
     }
     if (known()->end != JobEnd::none && !std::exchange(end_told_, true)) tell_end();
+    keep_reports();
     beat(now);
     const std::string waits = master_.master().waiting();
     if (waits.empty() || waits != waited_) tell_at_ = waits.empty() ? TimePoint::never() : now + kSilence;
@@ -199,6 +203,18 @@ asio::awaitable<void> MasterServer::Impl::keep_time() {
     if (now < tell_at_) continue;
     tell(waits);
     tell_at_ = now + kSilence;
+  }
+}
+
+/// A process is told that its report is heard once the register has it, so that no master takes it along.
+void MasterServer::Impl::keep_reports() {
+  while (!reports_.empty()) {
+    const auto& [number, report] = *reports_.begin();
+    const auto kept = register_.keep_report(number, report);
+    if (!kept && kept.error().code != Errc::unavailable) return;  // with the next tick again
+    if (!kept) tell(text("what member ", number, " has reported is lost: ", kept.error().message));
+    say(number, MasterWords::of(MasterWords::Kind::heard));
+    reports_.erase(reports_.begin());
   }
 }
 
@@ -373,7 +389,7 @@ asio::awaitable<void> MasterServer::Impl::attend_member(std::shared_ptr<Line> li
   for (; words && !closed_; words = co_await line->read<ProcessWords>()) {
     if (words->kind == ProcessWords::Kind::result) {
       reports_[number] = std::move(words->words);
-      line->write(MasterWords::of(MasterWords::Kind::heard));
+      keep_reports();
     } else {
       master_.hear(number, *words);
     }
@@ -422,8 +438,8 @@ void MasterServer::send_away(MemberNumber number) {
   network_.run([&] { impl_->send_away(number); });
 }
 
-std::map<MemberNumber, std::string> MasterServer::reports() {
-  std::map<MemberNumber, std::string> reports;
+Result<std::map<MemberNumber, std::string>> MasterServer::reports() {
+  Result<std::map<MemberNumber, std::string>> reports(Error{});
   network_.run([&] { reports = impl_->reports(); });
   return reports;
 }

@@ -68,8 +68,8 @@ class MasterServer {
   void send_away(MemberNumber number);
   /// Its knowledge of the register. Any thread but the network's.
   Registered known();
-  /// The reports of processes as members, by their numbers. Any thread but the network's.
-  std::map<MemberNumber, std::string> reports();
+  /// The reports of processes as members, by their numbers, as the register has them. Any thread but the network's.
+  Result<std::map<MemberNumber, std::string>> reports();
   /// How many members, and others that look at the job, are connected. Any thread but the network's.
   std::size_t visitors();
   /// From then on another master may be in the place of this one, as long as this is not called again: it says no beat,

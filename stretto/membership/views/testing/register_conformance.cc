@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace stretto {
 namespace {
 
@@ -42,6 +44,15 @@ void expect_one_end(Register& cell) {
   EXPECT_EQ(cell.read().value(), (Registered{second, JobEnd::given_up}));
 }
 
+void expect_reports(Register& cell) {
+  EXPECT_TRUE(cell.reports().value().empty());
+  ASSERT_TRUE(cell.commit(view_after({})) == Written::done && cell.end(1, JobEnd::done) == Written::done);
+  const std::string report("{\"ü\"}\n\0", 8);
+  EXPECT_TRUE(cell.keep_report(12, "another") && cell.keep_report(3, "") && cell.keep_report(12, report));
+  EXPECT_EQ(cell.reports().value(), (std::map<MemberNumber, std::string>{{3, ""}, {12, report}}));
+  EXPECT_EQ(cell.read().value(), (Registered{view_after({}), JobEnd::done}));
+}
+
 }  // namespace
 
 View view_after(const View& before) {
@@ -65,6 +76,7 @@ void expect_register(const RegisterKind& kind) {
   expect_empty_at_first(*kind.make());
   expect_views_in_a_row(*kind.make());
   expect_one_end(*kind.make());
+  expect_reports(*kind.make());
 }
 
 }  // namespace stretto
