@@ -69,20 +69,24 @@ TEST_F(EtcdRegisterTest, IsOneCellForAllThatOpenIt) {
 TEST_F(EtcdRegisterTest, TakesOneViewAnEpochOfSeveralMasters) {
   constexpr int kMasters = 4;
   constexpr std::uint64_t kEpochs = 25;
-  std::atomic<int> done = 0;
+  std::atomic<int> done = 0, unknown = 0;  // where etcd is slow
   std::vector<std::jthread> masters;
   for (int master = 0; master < kMasters; ++master) {
     masters.emplace_back([&, master] {
       const auto cell = opened();
-      for (auto content = cell->read().or_throw(); content.view.epoch < kEpochs; content = cell->read().or_throw()) {
-        View mine = view_after(content.view);
+      for (auto content = cell->read(); !content || content->view.epoch < kEpochs; content = cell->read()) {
+        if (!content) continue;
+        View mine = view_after(content->view);
         mine.terms["by"] = text(master);
-        if (cell->commit(mine) == Written::done) ++done;
+        const Written written = cell->commit(mine);
+        done += written == Written::done;
+        unknown += written == Written::unknown;
       }
     });
   }
   masters.clear();
-  EXPECT_EQ(done, kEpochs);
+  EXPECT_LE(done, kEpochs);
+  EXPECT_GE(done + unknown, kEpochs);
 }
 
 TEST_F(EtcdRegisterTest, KeepsWhatStandsBesideTheNewestViewAlone) {
