@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kPiece = 60 << 10;
 constexpr int kMostOnWay = 16;                          // pieces to a peer: what waits longer need not be copied yet
 constexpr std::uint64_t kMostTakenAtOnce = 4 << 20;     // received before the caller looks at other things
-constexpr int kMostTries = 100;                         // to go to sleep
+constexpr int kMostTries = 200;                         // to drive the worker before the caller looks at other things
 constexpr Duration kForNews = std::chrono::seconds(3);  // of a peer to which UCX finds no way
 constexpr Duration kForTheRest = std::chrono::milliseconds(50);  // of what a peer that is lost has sent
 
@@ -97,6 +97,7 @@ class UcxCarrier final : public Carrier {
   bool driven_ = false;            // inside ucp_worker_progress()
   MessageSink* sink_ = nullptr;    // inside poll()
   std::exception_ptr thrown_;      // by the sink, through UCX
+  std::uint64_t moves_ = 0;        // pieces that were handed over, have left or have come
   std::uint64_t came_ = 0;         // bytes, since poll() began
   bool unsettled_ = false;         // some peer ends
   TimePoint beat_at_;
@@ -292,6 +293,7 @@ void UcxCarrier::post(Peer& peer) {
     piece.peer = &peer;
     piece.carrier = this;
     touched_ = true;
+    ++moves_;
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -313,6 +315,7 @@ void UcxCarrier::posted(void* request, ucs_status_t status, void* of) {
   auto& piece = *static_cast<Piece*>(of);
   UcxCarrier& carrier = *piece.carrier;
   --piece.peer->on_way;
+  ++carrier.moves_;
   carrier.free_.push_back(&piece);
   carrier.ucx_.request_free(request);
   if (status != UCS_OK) carrier.fail(*piece.peer, carrier.ucx_.status_string(status));
@@ -338,6 +341,7 @@ void UcxCarrier::take(const PieceHeader& header, std::span<const std::byte> byte
   Peer& peer = peer_of(static_cast<int>(header.from));
   if (peer.told || sink_ == nullptr) return;
   came_ += bytes.size();
+  ++moves_;
   if (header.number != peer.came) return fail(peer, text("piece ", header.number, " came as ", peer.came));
   ++peer.came;
   if (peer.end) peer.end->by = std::max(peer.end->by, clock_.now() + (peer.end->lost ? kForTheRest : kForNews));
@@ -379,25 +383,21 @@ bool UcxCarrier::poll(MessageSink& sink) {
   return moved;
 }
 
-/// Drives the worker until it has nothing to do, and then has it sleep.
+/// Drives the worker until it has nothing to do, and then has it sleep. One that is busy with a way that there is not
+/// says every time that it has done something, so messages alone count as moved.
 bool UcxCarrier::progress() {
-  bool moved = false;
+  const std::uint64_t moves = moves_;
   came_ = 0;
-  for (int tries = 0; tries < kMostTries && came_ < kMostTakenAtOnce && !thrown_;) {
+  for (int tries = 0; tries < kMostTries && came_ < kMostTakenAtOnce && !thrown_; ++tries) {
     driven_ = true;
     const unsigned did = ucx_.worker_progress(worker_->get());
     driven_ = false;
     for (const auto& peer : peers_) {
       if (!peer->waiting.empty()) post(*peer);
     }
-    if (did > 0) {
-      moved = true;
-      continue;
-    }
-    ++tries;
-    if (go_to_sleep()) break;
+    if (did == 0 && go_to_sleep()) break;
   }
-  return moved;
+  return moves_ != moves;
 }
 
 /// Returns whether the worker sleeps: its descriptor wakes it up.
