@@ -20,6 +20,7 @@
 #include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/masters/job_address.h"
+#include "stretto/membership/member_worlds.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/membership/views/member.h"
 
@@ -27,10 +28,10 @@ namespace stretto {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
-constexpr Duration kWaitsLong = std::chrono::seconds(1);           // for the members of its world, and says so then
-constexpr Duration kForTheSlowest = std::chrono::hours(24 * 365);  // the master names it, and may go on without it
-constexpr Duration kForTheOthers = std::chrono::minutes(5);        // to end, at the end of the job
-constexpr Duration kToHearAReport = std::chrono::seconds(10);      // for the master
+constexpr Duration kWaitsLong = std::chrono::seconds(1);       // for the members of its world, and says so then
+constexpr Duration kForAGiver = std::chrono::seconds(1);       // to come, before another one is asked; then longer
+constexpr Duration kForTheOthers = std::chrono::minutes(5);    // to end, at the end of the job
+constexpr Duration kToHearAReport = std::chrono::seconds(10);  // for the master
 
 /// Thrown by a wait for the others of a world that has stopped before this rank was in it.
 struct Stopped {};
@@ -53,7 +54,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
     old_.clear();
     // Where the job is over nobody is lost; else the others of this world have heard of it, or will.
     joining_ = false;
-    if (part_ != nullptr && member_.standing() == Standing::finished) part_from_world();
+    if (part_ != nullptr && given_in_ == nullptr && member_.standing() == Standing::finished) part_from_world();
     part_.reset();
   }
   ChangingRank(const ChangingRank&) = delete;
@@ -63,6 +64,8 @@ class ChangingRank final : public SayingRankContext, public Changes {
     if (part_ == nullptr) come();
     return part_->context().world();
   }
+  int rank() override { return (void)world(), static_cast<int>(*view().place_of(number())); }
+  int size() override { return (void)world(), static_cast<int>(view().members.size()); }
   SharedCounter& counter(int index) override {
     throw UsageError(text("counter ", index,
                           " of a job whose members change: there is none that outlives a member; "
@@ -74,7 +77,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void report(std::string report) override;
 
   const Clock& clock() const override { return clock_; }
-  const View& view() const override { return member_.view(); }
+  const View& view() const override { return given_in_ != nullptr ? *given_in_ : member_.view(); }
   MemberNumber number() const override { return member_.number(); }
   int local_rank() override { return options_.place; }
   int place() const override { return options_.place; }
@@ -101,17 +104,16 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void handed_over(std::uint64_t batches) override { handed_over_ = batches; }
   std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) override;
   void enters_late() override { enters_late_.store(true, std::memory_order_relaxed); }
+  bool is_given_beside() const override { return given_in_ != nullptr && !enters_late_; }
   bool some_may_meet() const override { return line_.has_value(); }
   std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override;
   std::unique_ptr<Following> follow(WorldBeside beside) override {
-    return std::make_unique<FollowingThread>(
-        *this, std::move(beside),
-        [this](const auto& name, const auto& members, const auto& look) { return meet(name, members, look); });
+    return std::make_unique<FollowingThread>(*this, std::move(beside));
   }
+  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
+                              const std::function<void()>& look) override;
 
  private:
-  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
-                              const std::function<void()>& look);
   /// Comes to the job, and into its first world.
   void come() {
     connect();
@@ -152,23 +154,14 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::unique_ptr<PartOfJob> join(const View& view);
   /// False: `if_awaited`, and nobody waits in it.
   bool enter_next(bool if_awaited);
-  JoinOptions join_options(const View& some, const std::string& meeting, std::function<void()> look) const {
-    return {.rank = static_cast<int>(*some.place_of(member_.number())),
-            .ranks = static_cast<int>(some.members.size()),
-            .job = text(meeting, " of ", job(), ' ', digits_of(options_.token)),
-            .between = options_.terms.at("between"),
-            .timeout = kForTheSlowest,
-            .look = std::move(look)};
-  }
-  /// Of a world of some members: the master hears of them.
-  MissedPeers missed_in(const View& some) {
-    const auto miss = [this, some](int rank) {
-      ProcessWords words =
-          ProcessWords::of(ProcessWords::Kind::misses, some.members[static_cast<std::size_t>(rank)].number);
-      words.epoch = some.epoch;
-      line_->write(words);
-    };
-    return {.limit = line_->limit(), .tell = miss};
+  /// Meets one that gives its state beside training. Throws Stopped where it has not come in time, or the view is over.
+  std::unique_ptr<PartOfJob> meet_giver(const View& view);
+  /// With the mutex locked: the master hears that this rank has begun in the next view, where nobody waits in that.
+  void begin_late(MasterLine& line);
+  bool holds_model(const View& view) const { return view.members[*view.place_of(number())].held != kNoModel; }
+  Result<std::unique_ptr<PartOfJob>> meet_in(MemberWorld world) {
+    world.between = options_.terms.at("between");
+    return meet_members(world, number(), text(job(), ' ', digits_of(options_.token)), *line_, meetings_);
   }
 
   const ChangingRankOptions options_;
@@ -190,11 +183,12 @@ class ChangingRank final : public SayingRankContext, public Changes {
   std::atomic<bool> changing_{false}, sent_away_{false}, enters_late_{false};
   std::atomic<bool> waits_{false};  // and has said so; the application alone writes it
   Engine* engine_ = nullptr;        // of the present world
-
   MemberMeetings meetings_{[this](const ProcessWords& words) { line_->write(words); }};
 
   // The application thread's.
   Look look_;
+  std::shared_ptr<const View> given_in_;  // in which it is given the state of a member beside training, or was
+  std::uint64_t givers_tried_ = 0;
   bool joining_ = false;                         // it waits for the others of a view
   std::uint64_t handed_over_ = 0;                // batches of the pool
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
@@ -279,9 +273,7 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
       under_way_ |= words.content->view.epoch > 0;
       member_.tell(words.content);
       if (member_.standing() == Standing::excluded) stand_still();  // nobody asks it to, and it may wait in a round
-      if (const auto next = member_.next(); enters_late_ && next && !next->is_awaited()) {
-        line.write({.kind = ProcessWords::Kind::begun, .epoch = next->epoch});
-      }
+      begin_late(line);
       break;
     case MasterWords::Kind::batch:
       if (!asked_ || asked_->taken != words.taken) break;  // it was asked twice
@@ -300,6 +292,13 @@ void ChangingRank::hear(MasterLine& line, const MasterWords& words) {
   changed_.notify_all();
 }
 
+void ChangingRank::begin_late(MasterLine& line) {
+  const auto next = member_.next();
+  if (enters_late_ && next && !next->is_awaited()) {
+    line.write({.kind = ProcessWords::Kind::begun, .epoch = next->epoch});
+  }
+}
+
 void ChangingRank::stand_still() {
   if (engine_ == nullptr) return;
   engine_->freeze();
@@ -311,7 +310,8 @@ void ChangingRank::freeze(MasterLine& line, std::uint64_t epoch) {
   std::unique_lock lock(mutex_);
   if (!member_.freeze(epoch)) return line.write(hello());
   if (epoch >= member_.view().epoch) stand_still();
-  const ReportWords report = member_.report(epoch, holding());
+  ReportWords report = member_.report(epoch, holding());
+  report.gives = enters_late_;
   line.write(ProcessWords{.kind = ProcessWords::Kind::report, .report = report});
   changed_.notify_all();
 }
@@ -364,10 +364,7 @@ std::unique_ptr<PartOfJob> ChangingRank::join(const View& view) {
     if (options_.look) options_.look();
   };
   joining_ = true;
-  JoinOptions options = join_options(view, text("epoch ", view.epoch), look);
-  if (line_->is_on_one_host()) return join_on_one_host(options).or_throw();
-  options.bulletin = meetings_.bulletin(options.rank, options.ranks, view.epoch);
-  return join_world(options, missed_in(view)).or_throw();
+  return meet_in({.of = view, .name = text("epoch ", view.epoch), .is_of_all = true, .look = look}).or_throw();
 }
 
 bool ChangingRank::enter_next(bool if_awaited) {
@@ -387,8 +384,9 @@ bool ChangingRank::enter_next(bool if_awaited) {
     }
     waits(false);  // the master knows nothing of those that wait for this view
     std::unique_ptr<PartOfJob> part;
+    const bool is_given = !enters_late_ && !view->gives.empty() && !holds_model(*view);
     try {
-      part = join(*view);
+      part = is_given ? meet_giver(*view) : join(*view);
       joining_ = false;
     } catch (const Stopped&) {
       continue;
@@ -400,14 +398,16 @@ bool ChangingRank::enter_next(bool if_awaited) {
       changed_.wait_for(lock, kLookEvery);  // else this one would try again at once, for as long as the others do not
       continue;
     }
-    part->context().world().engine().name_ranks(view->names());
+    if (!is_given) part->context().world().engine().name_ranks(view->names());
     (void)part->context().world().driver();  // before anybody can want it stopped
     const std::lock_guard lock(mutex_);
     const auto next = member_.next();
     if (!next || next->epoch != view->epoch) continue;
     waits(false);
-    if (part_ != nullptr) old_.push_back(std::move(part_));
+    if (part_ != nullptr && given_in_ == nullptr) old_.push_back(std::move(part_));
     part_ = std::move(part);
+    given_in_ = is_given ? view : nullptr;
+    if (is_given) return true;
     engine_ = &part_->context().world().engine();
     member_.enter();
     changing_.store(false, std::memory_order_release);
@@ -416,10 +416,15 @@ bool ChangingRank::enter_next(bool if_awaited) {
 }
 
 bool ChangingRank::begin() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!member_.begin()) return false;
+  std::unique_lock lock(mutex_);
+  if (given_in_ != nullptr) {
+    enters_late_ = true;
+    changing_.store(true, std::memory_order_release);
+    begin_late(*line_);
+    return true;
   }
+  if (!member_.begin()) return false;
+  lock.unlock();
   line_->write({.kind = ProcessWords::Kind::begun, .epoch = view().epoch});
   old_.clear();
   return true;
@@ -465,13 +470,27 @@ std::shared_ptr<const View> ChangingRank::newest_view(std::uint64_t known, Durat
   return member_.newest();
 }
 
+std::unique_ptr<PartOfJob> ChangingRank::meet_giver(const View& view) {
+  const std::vector<MemberNumber> givers = view.givers_for(number());
+  const std::uint64_t tried = givers_tried_++, giver = givers[tried % givers.size()];
+  const View two{.epoch = view.epoch, .members = {{.number = giver}, {.number = number()}}};
+  const auto look = [&, late = clock_.now() + kForAGiver * (1 + tried / givers.size())] {
+    if (options_.look) options_.look();
+    const std::lock_guard lock(mutex_);
+    const auto next = member_.next();
+    if (!next || next->epoch != view.epoch || clock_.now() >= late) throw Stopped{};
+    require_present();
+  };
+  auto part = meet_in({.of = two, .name = name_of_giving(giver, number()), .look = look}).or_throw();
+  part->context().world().engine().name_ranks(two.names());
+  return part;
+}
+
 std::shared_ptr<World> ChangingRank::meet(const std::string& name, const std::vector<MemberNumber>& members,
                                           const std::function<void()>& look) {
   View some{.epoch = newest_view(0, Duration(0))->epoch};
   for (const MemberNumber member : members) some.members.push_back({.number = member});
-  JoinOptions options = join_options(some, name, look);
-  if (!line_->is_on_one_host()) options.bulletin = meetings_.bulletin(options.rank, options.ranks, 0, name);
-  auto part = options.bulletin ? join_world(options, missed_in(some)) : join_on_one_host(options);
+  auto part = meet_in({.of = some, .name = name, .look = look});
   if (!part) return nullptr;
   const std::shared_ptr<PartOfJob> met = std::move(*part);
   met->context().world().engine().name_ranks(some.names());

@@ -27,9 +27,9 @@ class Changes;  // membership/changes.h
 /// RankMain. Application thread, but where a part says otherwise.
 class RankContext {
  public:
-  virtual ~RankContext() = default;      ///< owned by the launcher, until the rank's function has returned
-  int rank() { return world().rank(); }  ///< this rank's number, 0 … size() − 1
-  int size() { return world().size(); }  ///< ranks of the job
+  virtual ~RankContext() = default;              ///< owned by the launcher, until the rank's function has returned
+  virtual int rank() { return world().rank(); }  ///< this rank's number, 0 … size() − 1
+  virtual int size() { return world().size(); }  ///< ranks of the job
   /// This rank's number among those of its host, 0 … local_size() − 1: to choose a device by. Where members of the job
   /// change it stays this process's, and is below the number of members at a time.
   virtual int local_rank() { return world().transport().members().place_of(rank()); }

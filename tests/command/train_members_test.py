@@ -117,6 +117,22 @@ class Training(ProgramTest):
             self.assertEqual(status, 0, job.said())
             self.assert_is_one_run(job.folder, 8 * 400, range(8))
 
+    def test_nobody_in_a_grid_waits_for_one_that_comes(self):
+        """Member 0 is in its first step until the new one has computed."""
+        with tempfile.TemporaryDirectory() as folder, \
+                TrainJob(folder, "2:9", "--here", "8", "--algorithm", "easgd-grid", "--steps", "400", "--sync-every", "1000",
+                         "--pace", "100us", "--imbalance", "persistent:rank=0,delay=15s") as job:
+            for number in range(1, 8):
+                job.wait_for_batches(number)
+            join = job.start_join("--here", "1")
+            job.wait_for_batches(8)
+            self.assertEqual(job.batches(0), 0)
+            status, _ = job.end()
+            self.assertEqual(status, 0, job.said())
+            said = join.communicate(timeout=WATCHDOG)[1]
+            self.assertEqual(join.returncode, 0, said)
+            self.assert_is_one_run(job.folder, 9 * 400, range(9))
+
     def test_the_launcher_reports_though_all_ranks_were_started_elsewhere(self):
         with tempfile.TemporaryDirectory() as folder, \
                 TrainJob(folder, "1:2", "--algorithm", "eager-quorum", "--here", "0", "--steps", "300") as job:

@@ -1,5 +1,7 @@
 #include "stretto/membership/views/companions.h"
 
+#include <algorithm>
+
 #include "stretto/base/defect.h"
 
 namespace stretto {
@@ -13,6 +15,9 @@ bool Companions::want(std::vector<MemberNumber> members, bool broken) {
     return false;
   }
   awaited_ = std::move(members);
+  const auto is_in = [this](MemberNumber member) { return std::ranges::find(awaited_, member) != awaited_.end(); };
+  const bool grows = !broken && std::ranges::all_of(here_, is_in);
+  if (grows && !defect(Defect::companions_always_leave)) return false;
   return !std::exchange(here_, {}).empty();
 }
 

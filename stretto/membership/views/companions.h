@@ -12,7 +12,8 @@ namespace stretto {
 class Companions {
  public:
   /// The newest view has these members in its world, in the order of their ranks, itself among them; empty: it is to be
-  /// in none. `broken`: the world where it is goes on no more. Returns whether it leaves that now.
+  /// in none. `broken`: the world where it is goes on no more. Returns whether it leaves that now; where members are
+  /// added alone it stays until all have come.
   [[nodiscard]] bool want(std::vector<MemberNumber> members, bool broken);
   /// With whom it is in a world; empty: in none.
   const std::vector<MemberNumber>& here() const { return here_; }

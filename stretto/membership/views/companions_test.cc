@@ -17,8 +17,22 @@ TEST(Companions, StayWhereTheirListDoes) {
   EXPECT_FALSE(one.want({3, 5}, false));
   EXPECT_THAT(one.awaited(), IsEmpty());
   EXPECT_THAT(one.here(), ElementsAre(3u, 5u));
-  EXPECT_TRUE(one.want({5, 3}, false)) << "the ranks of the world are others";
+  EXPECT_TRUE(one.want({5, 7}, false));
   EXPECT_THAT(one.here(), IsEmpty());
+}
+
+TEST(Companions, StayUntilOthersHaveComeBesideThem) {
+  Companions one;
+  (void)one.want({3, 5}, false);
+  one.met();
+  EXPECT_FALSE(one.want({5, 3, 7}, false));
+  EXPECT_THAT(one.here(), ElementsAre(3u, 5u));
+  EXPECT_THAT(one.awaited(), ElementsAre(5u, 3u, 7u));
+  EXPECT_FALSE(one.want({3, 5}, false)) << "7 is lost on its way";
+  EXPECT_THAT(one.awaited(), IsEmpty());
+  EXPECT_FALSE(one.want({5, 3, 7}, false));
+  one.met();
+  EXPECT_THAT(one.here(), ElementsAre(5u, 3u, 7u));
 }
 
 TEST(Companions, AwaitTheNewestListAlone) {

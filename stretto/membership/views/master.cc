@@ -420,17 +420,16 @@ void Master::decide() {
   std::vector<MemberNumber> let_go;
   next.members = view().closed_up(staying(most_held, let_go));
   for (const PlacedMember& member : next.members) {
-    if (reports_.at(member.number).leaving) next.leaving.push_back(member.number);
+    const ReportWords& report = reports_.at(member.number);
+    if (report.leaving) next.leaving.push_back(member.number);
+    if (report.gives && !report.leaving && member.held == most_held) next.gives.push_back(member.number);
   }
   for (const MemberNumber number : come) next.members.push_back({number, present_.at(number).host, kNoModel});
   if (next.members.size() < options_.least || next.members.empty()) {
     if (!few_since_) few_since_ = now_;
     return;
   }
-  for (const MemberNumber number : let_go) {
-    const Holding& holding = reports_.at(number).holding;
-    next.let_go(number, holding.beside > 0 ? holding.applied.of(number) + holding.beside : 0);
-  }
+  for (const MemberNumber number : let_go) next.let_go(number, reports_.at(number).left());
   for (const auto& [number, batches] : next.left) {
     if (!defect(Defect::averaged_left_come_back)) applied[number] = std::max(applied[number], batches);
   }

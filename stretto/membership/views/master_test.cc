@@ -126,6 +126,36 @@ TEST_F(MasterOverMemory, BeginsWithTheModelOfTheFirst) {
   EXPECT_EQ(view().terms.at("model"), "a");
 }
 
+TEST_F(MasterOverMemory, NamesThoseThatGiveTheirState) {
+  begin_with_three();
+  hello(3);
+  master_->tick({9s});
+  follow();
+  const auto answer = [&](MemberNumber number, RoundsHeld held, bool leaving, bool gives) {
+    master_->reported({number, view().epoch, {.held = held, .pending = true}, leaving, gives});
+    follow();
+  };
+  answer(0, 2, false, true), answer(1, 1, false, true), answer(2, 2, true, true);
+  EXPECT_EQ(view().epoch, 2u);
+  EXPECT_EQ(view().gives, (std::vector<MemberNumber>{0})) << "not one that lacks a round, nor one that leaves";
+}
+
+TEST_F(MasterOverMemory, CountsWhatALeaverTakesAlong) {
+  begin_with_three();
+  master_->leaving(2);
+  follow();
+  master_->reported({0, 1, {.held = 2, .applied = {{0, 5}, {2, 3}}}});
+  master_->reported({1, 1, {.held = 2, .applied = {{0, 5}, {2, 3}}}});
+  master_->reported({2, 1, {.held = 2, .applied = {{0, 5}, {2, 3}}, .beside = 4}, true});
+  said_.clear();
+  follow();
+  ASSERT_TRUE(view().has_departed(2));
+  EXPECT_EQ(view().left, (std::map<MemberNumber, std::uint64_t>{{2, 7}}));
+  const auto commit = std::ranges::find(said_, Kind::commit, &MasterAction::kind);
+  ASSERT_NE(commit, said_.end());
+  EXPECT_EQ(commit->applied.of(2), 7u);
+}
+
 TEST_F(MasterOverMemory, KeepsTheRowsOfAGridWhileTheyFit) {
   begin_with_three({.least = 1, .most = 7, .gather = 1s});
   EXPECT_EQ(view().rows, 2);

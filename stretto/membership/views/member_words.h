@@ -46,8 +46,11 @@ struct ReportWords {
   std::uint64_t epoch = 0;
   Holding holding = {};
   bool leaving = false;  ///< it computes no further batch
+  bool gives = false;    ///< it can give its state to others beside training
   /// Whether it may be let go, as far as it is concerned.
   bool may_go() const { return leaving && !holding.pending; }
+  /// View::let_go().
+  std::uint64_t left() const { return holding.beside > 0 ? holding.applied.of(number) + holding.beside : 0; }
 };
 
 }  // namespace stretto

@@ -17,6 +17,7 @@ using ViewJson = nlohmann::json;
 
 constexpr std::size_t kNumbersOfEnds = 3;
 constexpr std::size_t kMostUnused = 4096;
+constexpr std::size_t kMostAsked = 4;
 
 /// Throws std::invalid_argument where `fits` is false.
 void expect(bool fits, const char* what) {
@@ -62,6 +63,10 @@ void expect_one_view(const View& view) {
     expect(number < view.next_number && !numbers.contains(number), "departed: the number of a member, or of nobody");
     numbers.insert(number);
   }
+  for (const MemberNumber number : view.gives) {
+    const auto place = view.place_of(number);
+    expect(place && view.members[*place].held != kNoModel, "gives: the number of one that has nothing to give");
+  }
   for (const auto& [number, batches] : view.left) {
     expect(view.has_departed(number), "left: the number of one that has not departed");
   }
@@ -87,6 +92,7 @@ Registered registered_in(const ViewJson& object) {
     constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
     view.rows = static_cast<int>(std::min(count_in(object.at("rows"), "rows: expected a number"), kMost));
   }
+  if (object.contains("gives")) view.gives = counts_in(object.at("gives"), "gives: expected numbers");
   if (object.contains("left")) {
     constexpr const char* kExpected = "left: expected number and batches of each";
     expect(object.at("left").is_array(), kExpected);
@@ -123,8 +129,19 @@ std::vector<std::string> View::names() const {
   return names;
 }
 
+std::vector<MemberNumber> View::givers_for(MemberNumber comer) const {
+  std::vector<MemberNumber> asked;
+  for (std::size_t i = 0; i < std::min(gives.size(), kMostAsked); ++i) {
+    asked.push_back(gives[(comer + i) % gives.size()]);
+  }
+  return asked;
+}
+
 bool View::is_awaited() const {
-  const auto lacks = [this](const PlacedMember& member) { return member.held < static_cast<RoundsHeld>(complete); };
+  const auto lacks = [this](const PlacedMember& member) {
+    const bool is_given = member.held == kNoModel && !gives.empty();
+    return member.held < static_cast<RoundsHeld>(complete) && !is_given;
+  };
   return !leaving.empty() || std::ranges::any_of(members, lacks);
 }
 
@@ -194,12 +211,19 @@ std::string Registered::encoded() const {
   }
   ViewJson left = ViewJson::array();
   for (const auto& [number, batches] : view.left) left.push_back(ViewJson::array({number, batches}));
-  const ViewJson object = {{"epoch", view.epoch},       {"members", std::move(members)},
-                           {"complete", view.complete}, {"departed", view.departed},
-                           {"left", std::move(left)},   {"position", view.position},
-                           {"unused", view.unused},     {"next_number", view.next_number},
-                           {"leaving", view.leaving},   {"rows", view.rows},
-                           {"terms", view.terms},       {"end", static_cast<unsigned>(end)}};
+  const ViewJson object = {{"epoch", view.epoch},
+                           {"members", std::move(members)},
+                           {"complete", view.complete},
+                           {"departed", view.departed},
+                           {"left", std::move(left)},
+                           {"position", view.position},
+                           {"unused", view.unused},
+                           {"next_number", view.next_number},
+                           {"leaving", view.leaving},
+                           {"gives", view.gives},
+                           {"rows", view.rows},
+                           {"terms", view.terms},
+                           {"end", static_cast<unsigned>(end)}};
   return object.dump(-1, ' ', false, ViewJson::error_handler_t::replace);
 }
 

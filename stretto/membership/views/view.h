@@ -35,9 +35,10 @@ struct View {
   std::vector<MemberNumber> departed = {};  ///< all members so far that were let go, ascending
   std::map<MemberNumber, std::uint64_t> left = {};  ///< all batches of those, where some were in no round by then
   MemberNumber next_number = 0;                     ///< a process with a number below it comes in never again, but
-  std::vector<MemberNumber> unused = {};     ///< by these, which nobody has come in by; ascending, the latest of them
-  std::vector<MemberNumber> leaving = {};    ///< members that wish to leave, and stay for now
-  int rows = 0;                              ///< of the grid that its members make in two dimensions; rows_among()
+  std::vector<MemberNumber> unused = {};   ///< by these, which nobody has come in by; ascending, the latest of them
+  std::vector<MemberNumber> leaving = {};  ///< members that wish to leave, and stay for now
+  std::vector<MemberNumber> gives = {};  ///< members that can give their state beside training to those without a model
+  int rows = 0;                          ///< of the grid that its members make in two dimensions; rows_among()
   std::vector<std::uint64_t> position = {};  ///< of the pool of batches, which membership does not interpret
   /// By name, what is the same for all members: version, model, optimizer, options, a secret's fingerprint.
   std::map<std::string, std::string> terms = {};
@@ -48,7 +49,10 @@ struct View {
   bool has(MemberNumber number) const { return place_of(number).has_value(); }
   /// By place, for a person: "member 5".
   std::vector<std::string> names() const;
-  /// Whether some member waits for the others in its world: it lacks what they hold, or wishes to leave.
+  /// Members of `gives` that one without a model asks, one after the other: four at most, others for each.
+  std::vector<MemberNumber> givers_for(MemberNumber comer) const;
+  /// Whether some member waits for the others in its world: it lacks what they hold, and nobody gives it that beside
+  /// training, or it wishes to leave.
   bool is_awaited() const;
   /// Some of its members, in the order of their places, as they are placed in the next view: each keeps its place, and
   /// the last ones take the places of those that are gone, so that the lines of a grid change as little as they can.

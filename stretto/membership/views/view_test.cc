@@ -17,6 +17,7 @@ Registered an_eighth_view() {
                   .next_number = 12,
                   .unused = {2, 10},
                   .leaving = {7},
+                  .gives = {3},
                   .rows = 2,
                   .position = {130, 2, 127, 128},
                   .terms = {{"version", "0.4"}, {"optimizer", "sgd"}}};
@@ -31,6 +32,21 @@ TEST(View, KnowsItsMembersAndWhoHasDeparted) {
   EXPECT_FALSE(view.has(4));
   EXPECT_TRUE(view.has_departed(5));
   EXPECT_FALSE(view.has_departed(4));
+}
+
+TEST(View, IsAwaitedByThoseWhomNobodyGivesWhatTheyLack) {
+  const auto is_awaited = [](void (*change)(View&)) {
+    View view{.epoch = 2, .members = {{0, "h", 4}, {1, "h", 4}}, .complete = 4};
+    change(view);
+    return view.is_awaited();
+  };
+  EXPECT_FALSE(is_awaited([](View&) {}));
+  EXPECT_TRUE(is_awaited([](View& v) { v.members[1].held = 3; }));
+  EXPECT_TRUE(is_awaited([](View& v) { v.members[1].held = kNoModel; }));
+  EXPECT_FALSE(is_awaited([](View& v) { v.members[1].held = kNoModel, v.gives = {0}; }));
+  EXPECT_TRUE(is_awaited([](View& v) { v.members[1].held = 3, v.gives = {0}; }))
+      << "a round is given in the world alone";
+  EXPECT_TRUE(is_awaited([](View& v) { v.leaving = {1}; }));
 }
 
 TEST(View, KnowsWhichNumbersNobodyHasComeInBy) {
@@ -86,6 +102,7 @@ TEST(View, RefusesWhatContradictsItself) {
   refused([](Registered& c) { c.view.unused = {5}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.view.unused = {7}; }, "unused: a number that has been used");
   refused([](Registered& c) { c.view.unused = {12}; }, "unused: a number that has been used");
+  refused([](Registered& c) { c.view.gives = {11}; }, "gives");
   refused([](Registered& c) { c.view.left = {{4, 1}}; }, "left");
   refused([](Registered& c) { c.view.rows = 4; }, "rows");
   refused([](Registered& c) { c.view.rows = -1; }, "rows");

@@ -42,6 +42,7 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
       sessions_(context.part<RankSessions>()),
       replica_(replica),
       listener_(listener) {
+  if (context.changes() != nullptr) alone_ = std::make_unique<WorldOfOne>(changes().clock());
   come_in();
   if (context.changes() == nullptr) {
     recipe_ = make_recipe(world());
@@ -51,8 +52,6 @@ Session::Session(RankContext& context, Replica& replica, RoundListener& listener
   // In a world of others the recipe is made when this rank has what they have, in the order in which they make theirs.
   account_ = std::make_unique<MemberAccount>(changes(), listener, options_.recipe->across_worlds);
   own_lines_ = options_.recipe->own_lines && changes().some_may_meet();
-  if (own_lines_) changes().enters_late();
-  alone_ = std::make_unique<WorldOfOne>(changes().clock());
   recipe_ = make_recipe(alone_->world());
 }
 
@@ -62,8 +61,10 @@ Session::~Session() {
     world().keep(std::move(meeting_));
     (void)account_.release();  // the thread that asks it is not there, and may have held its lock
     (void)lines_.release();    // likewise
+    (void)giver_.release();
     return;
   }
+  giver_.reset();
   lines_.reset();
   account_.reset();  // nobody asks what recipe_ holds from now on
   if (by_layer_) replica_.reads_by_bucket()->on_bucket_read(nullptr);
@@ -76,6 +77,7 @@ Session::~Session() {
     }
   }
   if (meeting_->interrupted()) world().keep(meeting_);
+  if (alone_ != nullptr) meeting_.reset();  // which may be over its engine
 }
 
 RecipeContext Session::recipe_context(World& world) {
@@ -154,6 +156,21 @@ void Session::compare_fingerprints() {
   }
   if (!differs.empty()) throw UsageError(differs);
   if (all_fit) compare_arithmetic(all, fingerprints_.size());  // else one that does not fit is about to go
+}
+
+std::string Session::fingerprint_lines() const {
+  std::string lines;
+  for (const Fingerprint& fingerprint : fingerprints_) {
+    if (!fingerprint.of_beginning) lines += text(fingerprint.what, ' ', fingerprint.text, '\n');
+  }
+  return lines;
+}
+
+void Session::compare_with_giver(const std::string& fingerprints) {
+  const auto [mine, theirs] = first_difference(fingerprint_lines(), fingerprints);
+  if (mine == theirs) return;
+  throw UsageError(text(name_of(1), " differs from ", name_of(0), ": on ", name_of(1), " it is '", mine, "', on ",
+                        name_of(0), " '", theirs, "'"));
 }
 
 void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {
@@ -263,6 +280,7 @@ void Session::bring_weights() {
 int Session::take() {
   require_no_failure("take");
   const Round before = recipe_->rounds();
+  if (giver_ != nullptr && giver_->is_asked()) giver_->hand_over(given_state(), false);
   // Where it has gone to others they have averaged their models: the next round of all is not due yet.
   const bool has_met = own_lines_ && is_awaited() && ends_with([this] { return follow(true); });
   if (!has_met) insist([this](TimePoint deadline) { return recipe_->advance(*driver_, deadline); });

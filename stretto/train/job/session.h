@@ -15,6 +15,7 @@
 #include "stretto/membership/job.h"
 #include "stretto/train/job/members/line_worlds.h"
 #include "stretto/train/job/members/member_account.h"
+#include "stretto/train/job/members/state_giver.h"
 #include "stretto/train/job/members/world_of_one.h"
 #include "stretto/train/job/rank_sessions.h"
 #include "stretto/train/recipes/recipes.h"
@@ -193,8 +194,8 @@ class Session final : private BatchSource {
 
   /// The ranks of which this one is part, as they are now.
   World& world() const { return context_.world(); }
-  int rank() const { return world().rank(); }
-  int ranks() const { return world().size(); }
+  int rank() const { return context_.rank(); }
+  int ranks() const { return context_.size(); }
   /// Calls SessionOptions::look.
   Driver& driver() {
     world().require_own_process();
@@ -244,6 +245,14 @@ class Session final : private BatchSource {
   void give_model();
   /// This rank waits for that.
   void learn();
+  /// With own_lines_: this rank takes the state of a member beside training (Changes::is_given_beside()), and goes on
+  /// by itself until all meet. False: it has not got it.
+  bool learn_beside();
+  /// The state of this rank as receive_state() is to get it.
+  GivenState given_state();
+  /// Throws UsageError where those of a member that gives its state, one to a line, differ from this rank's.
+  void compare_with_giver(const std::string& fingerprints);
+  std::string fingerprint_lines() const;
   /// A rank gives RoundListener::state() to those that lack it, of which this one may be.
   void give_state(int from, bool mine);
   /// That, or why there is none: what this rank cannot give ends those that lack it, and not this one, since another
@@ -345,6 +354,10 @@ class Session final : private BatchSource {
   // Where members change:
   bool own_lines_ = false;                        // RecipeOptions::own_lines
   std::unique_ptr<LineWorlds> lines_;             // with it, once this rank has begun; else null
+  std::unique_ptr<StateGiver> giver_;             // likewise
+  View in_world_;                                 // of the world that begins, as its ranks have come to it
+  int times_asked_ = 0;                           // for that, where it lacks it
+  bool has_state_ = false;                        // it was given a member's beside training
   std::unique_ptr<MemberAccount> account_;        // hears of rounds before listener_; else null
   std::vector<std::shared_ptr<Meeting>> before_;  // of the worlds before, while recipe_ is of one of them
   std::map<Round, std::string> fetched_;          // rounds that recipe_ lacked, encoded(), as long

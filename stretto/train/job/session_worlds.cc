@@ -16,8 +16,7 @@ namespace stretto {
 namespace {
 
 constexpr Duration kLooksAtChangeEvery = std::chrono::milliseconds(1);
-constexpr Duration kForItsLines = std::chrono::seconds(1);  // to take the last model of a rank that leaves
-constexpr char kGiven = 'g', kNotGiven = 'n';               // behind what a loop has beside its model
+constexpr char kGiven = 'g', kNotGiven = 'n';  // behind what a loop has beside its model
 constexpr Duration kVirtualTimeout = std::chrono::hours(24 * 365 * 100);
 
 MeetingOptions meeting_options(const SessionOptions& options) {
@@ -40,7 +39,7 @@ std::vector<bool> whose_are_own(const std::vector<Meeting::Numbers>& said) {
 }  // namespace
 
 int Session::holder() const {
-  const View& view = context_.changes()->view();
+  const View& view = in_world_;
   const auto holds = [&](const PlacedMember& member) { return member.held == static_cast<RoundsHeld>(view.complete); };
   const auto holder = std::ranges::find_if(view.members, holds);
   STRETTO_CHECK(holder != view.members.end(), "nobody holds the ", view.complete, " rounds before epoch ", view.epoch);
@@ -52,38 +51,49 @@ void Session::come_in() {
   const bool looks = options_.look || context_.changes() != nullptr;
   driver_.emplace(*uninterrupted_, looks ? [this] { look(); } : std::function<void()>());
   if (meeting_ != nullptr) before_.push_back(std::move(meeting_));
-  meeting_ = std::make_shared<Meeting>(world().engine(), replica_, meeting_options(options_));
+  // One that is given a member's state meets nobody before it enters the world of all.
+  World& of = context_.changes() != nullptr && context_.changes()->is_given_beside() ? alone_->world() : world();
+  meeting_ = std::make_shared<Meeting>(of.engine(), replica_, meeting_options(options_));
+  if (context_.changes() != nullptr) in_world_ = view();
   of_this_world_ = false;
 }
 
 bool Session::follow(bool if_awaited) {
+  if (giver_ != nullptr) giver_->hand_over(given_state(), true);
   do {
     const Traffic sent = world().engine().traffic();
     if (!if_awaited) {
       changes().enter();
     } else if (!changes().enter_if_awaited()) {
+      if (giver_ != nullptr) giver_->goes_on(0);
       return false;
     }
     sent_before_.add(sent);
-    call_began_ = driver_->clock().now();
     account_->entered();
     if (averages() && of_this_world_) recipe_->stand_still();
     come_in();
+    call_began_ = driver_->clock().now();
   } while (!begin_in_world());
+  if (giver_ != nullptr) giver_->goes_on(view().epoch);
   return true;
 }
 
 bool Session::is_awaited() {
   if (!changes().changing()) return false;
   const auto newest = changes().newest_view(0, Duration(0));
-  return newest->epoch > view().epoch && newest->is_awaited();
+  return (newest->epoch > view().epoch || !of_this_world_) && newest->is_awaited();
 }
 
 bool Session::begin_in_world() {
+  if (changes().is_given_beside()) return learn_beside();
   const Round before = changes().view().complete;
   std::unique_ptr<Recipe> next;
   try {
-    const auto said = meeting_->gather(*driver_, {meetings_, weighs_ ? 1u : 0u});
+    const auto said = meeting_->gather(*driver_, {meetings_, weighs_ ? 1u : 0u, has_state_ ? 1u : 0u});
+    for (std::size_t rank = 0; rank < said.size(); ++rank) {
+      RoundsHeld& held = in_world_.members[rank].held;
+      if (held == kNoModel && said[rank][2] != 0) held = static_cast<RoundsHeld>(before);
+    }
     // A rank without the model may get it while the others go on, as one that is late. Where models are averaged, or
     // ranks have met, it has a part in what follows.
     give_model();
@@ -93,7 +103,7 @@ bool Session::begin_in_world() {
     end_meetings(said);
     STRETTO_CHECK(account_->handed() == before, "member ", changes().number(), " holds ", account_->handed(),
                   " rounds in a world after ", before);
-    if (averages()) average(who_weighs(changes().view(), whose_are_own(said), options_.recipe->keeps_models));
+    if (averages()) average(who_weighs(in_world_, whose_are_own(said), options_.recipe->keeps_models));
     if (!of_this_world_) {
       next = make_recipe(world());
       // Deposits put into a world that was left before it began are in its first round, where that counts.
@@ -118,15 +128,17 @@ bool Session::begin_in_world() {
   weighs_ = true;
   account_->begun(recipe_->carried_sums());
   next.reset();  // of a world before: from now on nobody asks what it holds
-  alone_.reset();
   of_this_world_ = true;
   left_unbegun_.reset();
   fetched_.clear();
   before_.clear();
+  alone_.reset();
   if (changes().begin()) {
     if (own_lines_ && recipe_->grid() != nullptr) {
       if (lines_ == nullptr) lines_ = std::make_unique<LineWorlds>(changes(), recipe_->grid());
       lines_->begun(changes().view().epoch);
+      changes().enters_late();
+      if (giver_ == nullptr) giver_ = std::make_unique<StateGiver>(changes());
     }
     listener_.members_are_new();
     return true;
@@ -143,11 +155,11 @@ void Session::take_what_is_complete() {
 }
 
 bool Session::lacks_model() const {
-  return context_.changes()->view().members[static_cast<std::size_t>(rank())].held == kNoModel;
+  return in_world_.members[static_cast<std::size_t>(rank())].held == kNoModel;
 }
 
 bool Session::nobody_has_met(const std::vector<Meeting::Numbers>& said) const {
-  const View& view = context_.changes()->view();
+  const View& view = in_world_;
   const std::uint64_t meetings = said[static_cast<std::size_t>(holder())][0];
   for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
     if (view.members[rank].held != kNoModel && said[rank][0] != meetings) return false;
@@ -156,7 +168,7 @@ bool Session::nobody_has_met(const std::vector<Meeting::Numbers>& said) const {
 }
 
 void Session::give_model() {
-  const View& view = changes().view();
+  const View& view = in_world_;
   std::vector<int> to;
   for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
     if (view.members[rank].held == kNoModel) to.push_back(static_cast<int>(rank));
@@ -204,7 +216,7 @@ void Session::take_state(int from, std::string state) {
 }
 
 void Session::fetch() {
-  const View& view = changes().view();
+  const View& view = in_world_;
   Round first = view.complete;
   for (const PlacedMember& member : view.members) {
     if (member.held != kNoModel) first = std::min(first, static_cast<Round>(member.held));
@@ -228,7 +240,7 @@ void Session::fetch() {
 }
 
 void Session::take_over() {
-  const View& view = changes().view();
+  const View& view = in_world_;
   const auto lacks = [&](const PlacedMember& member) {
     return member.held != kNoModel && member.held < static_cast<RoundsHeld>(view.complete);
   };
@@ -349,7 +361,7 @@ Session::Met Session::part(FunctionRef<void()> work) {
 
 // A rank comes here from meet() or part(), or is new. One that has met comes from part(), and so do all that have.
 void Session::end_meetings(const std::vector<Meeting::Numbers>& meetings) {
-  const View& view = changes().view();
+  const View& view = in_world_;
   std::vector<std::uint64_t> of_ranks;
   for (std::size_t rank = 0; rank < view.members.size(); ++rank) {
     const bool learned = view.members[rank].held == kNoModel;
@@ -408,29 +420,6 @@ void Session::say_whether_leaving() {
   // Before it has begun in this world it says nothing: deposits may be on their way from the one before.
   // Where models are averaged what is pending is in the average at the beginning of the next.
   if (of_this_world_ && (averages() || !account_->pending())) changes().leave();
-}
-
-bool Session::have_lines_its_model() {
-  const auto grid = recipe_->grid();
-  if (grid == nullptr || lines_ == nullptr) return true;
-  if (!given_by_) {
-    last_model_ = grid->version();
-    given_by_ = driver_->deadline(kForItsLines);
-  }
-  return grid->has_given(last_model_) || driver_->clock().now() >= *given_by_;
-}
-
-void Session::give_lines_model() {
-  do {
-    // The lines go on beside it. A change of members is seen by what follows.
-    (void)unless_thrown(
-        [this](TimePoint) -> Result<int> {
-          const auto over = recipe_->drain(*uninterrupted_);
-          return over ? Result<int>(0) : Result<int>(over.error());
-        },
-        TimePoint());
-    uninterrupted_->wait([] { return false; }, uninterrupted_->deadline(kLooksAtChangeEvery));
-  } while (!have_lines_its_model());
 }
 
 void Session::leave_if_wished() {

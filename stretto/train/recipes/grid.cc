@@ -150,6 +150,10 @@ class Grid final : public Recipe {
   }
   StepWaits waits() const override { return {.for_ranks_behind = context_.options.local_steps < kMeetsAtTheEnd}; }
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
+  std::uint64_t steps_alone() const override { return average_.steps(); }
+  void go_on_after_steps_alone(std::uint64_t steps) override {
+    while (average_.steps() + 1 < std::min(steps, context_.options.local_steps)) average_.note_pass(Duration(0));
+  }
   bool averages_gradients() const override { return false; }
 
  private:

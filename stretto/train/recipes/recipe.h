@@ -231,6 +231,11 @@ class Recipe {
   /// Where members of the job change, and models are averaged then (AcrossWorlds::averaged): the engine steps no more.
   /// From now on the replica's weights have all steps of this rank's own; nothing but the destructor is called then.
   virtual void stand_still() {}
+  /// Own steps of this rank since the last round of all, where it meets the others after a number of them.
+  virtual std::uint64_t steps_alone() const { return 0; }
+  /// This rank has taken over the state of another one, which had made so many: it meets the others when that does, or
+  /// after its next step.
+  virtual void go_on_after_steps_alone(std::uint64_t /*steps*/) {}
   /// Whether optimizer states, too, are equal on all replicas once a round is applied.
   virtual bool averages_gradients() const = 0;
 

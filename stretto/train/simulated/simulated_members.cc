@@ -155,6 +155,7 @@ class SimulatedMembers::Follower final : public Following {
     part->world.engine().name_ranks(some.names());
     beside_.enter({part, &part->world});
     companions_.met();
+    if (company_ != nullptr) company_->erase(number());
     company_ = std::move(company);
     broken_ = false;
   }

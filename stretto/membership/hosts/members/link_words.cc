@@ -46,7 +46,8 @@ std::string ProcessWords::encoded() const {
                       {"members", report.holding.applied.size()},
                       {"pending", report.holding.pending},
                       {"beside", report.holding.beside},
-                      {"leaving", report.leaving}});
+                      {"leaving", report.leaving},
+                      {"gives", report.gives}});
     case Kind::begun: return line_of({{"begun", epoch}});
     case Kind::done: return line_of({{"done", epoch}});
     case Kind::leaving: return line_of({{"leaving", true}});
@@ -84,6 +85,7 @@ Result<ProcessWords> ProcessWords::decoded(std::string_view line) {
     words.report.holding.pending = fields.flag("pending");
     words.report.holding.beside = fields.count("beside");
     words.report.leaving = fields.flag("leaving");
+    words.report.gives = fields.flag("gives");
     fields.list("applied", fields.number("members", 0, kMostMembers),
                 [&](Fields& one) { words.report.holding.applied[one.count("of")] = one.count("batches"); });
   } else if (fields.has("begun")) {

@@ -12,7 +12,7 @@ std::vector<MemberNumber> line_in(const View& view, bool begun, MemberNumber mem
                                   const GridOptions& grid, std::uint64_t elements) {
   std::vector<MemberNumber> nodes;
   for (const PlacedMember& placed : view.members) {
-    if (begun || placed.held != kNoModel) nodes.push_back(placed.number);
+    if (begun || placed.held != kNoModel || !view.gives.empty()) nodes.push_back(placed.number);
   }
   const auto place = std::ranges::find(nodes, member) - nodes.begin();
   if (nodes.size() < 2 || std::cmp_equal(place, nodes.size())) return {};
