@@ -152,7 +152,7 @@ class Grid final : public Recipe {
   void go_on_after(std::uint64_t batches) override { average_.go_on_after(batches); }
   std::uint64_t steps_alone() const override { return average_.steps(); }
   void go_on_after_steps_alone(std::uint64_t steps) override {
-    while (average_.steps() + 1 < std::min(steps, context_.options.local_steps)) average_.note_pass(Duration(0));
+    while (average_.steps() + 1 < std::min(steps, context_.options.local_steps)) average_.note_pass({});
   }
   bool averages_gradients() const override { return false; }
 
