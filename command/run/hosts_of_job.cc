@@ -22,8 +22,8 @@
 #include "command/run/why_not_started.h"
 #include "stretto/base/error.h"
 #include "stretto/base/version.h"
-#include "stretto/membership/job_processes.h"
 #include "stretto/membership/launch.h"
+#include "stretto/membership/processes/job_processes.h"
 #include "stretto/transport/job_memory.h"
 
 namespace stretto::command {

@@ -24,7 +24,7 @@
 #include "command/run/why_not_started.h"
 #include "stretto/base/error.h"
 #include "stretto/base/machine/process_limits.h"
-#include "stretto/membership/job_processes.h"
+#include "stretto/membership/processes/job_processes.h"
 #include "stretto/membership/views/member_place.h"
 #include "stretto/transport/job_memory.h"
 

@@ -17,10 +17,10 @@
 #include "stretto/membership/following_thread.h"
 #include "stretto/membership/hosts/members/master_line.h"
 #include "stretto/membership/hosts/members/member_meetings.h"
-#include "stretto/membership/job_signals.h"
 #include "stretto/membership/joined_rank.h"
 #include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/member_worlds.h"
+#include "stretto/membership/processes/job_signals.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/membership/views/member.h"
 

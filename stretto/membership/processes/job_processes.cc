@@ -1,4 +1,4 @@
-#include "stretto/membership/job_processes.h"
+#include "stretto/membership/processes/job_processes.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

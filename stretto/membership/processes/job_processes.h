@@ -10,7 +10,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/base/descriptor.h"
 #include "stretto/base/error.h"
-#include "stretto/membership/job_signals.h"
+#include "stretto/membership/processes/job_signals.h"
 
 namespace stretto {
 

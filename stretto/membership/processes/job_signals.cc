@@ -1,4 +1,4 @@
-#include "stretto/membership/job_signals.h"
+#include "stretto/membership/processes/job_signals.h"
 
 #include <pthread.h>
 #include <sys/signalfd.h>

@@ -1,4 +1,4 @@
-#include "stretto/membership/job_signals.h"
+#include "stretto/membership/processes/job_signals.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "stretto/membership/job_processes.h"
+#include "stretto/membership/processes/job_processes.h"
 
 namespace stretto {
 namespace {
