@@ -61,9 +61,9 @@ class Changes {
   /// Errc::excluded where the others go on without this rank, Errc::aborted where too few are left, Errc::lost_peer
   /// without a master; and Left. After leave() it may be called without a change, and waits for one.
   virtual void enter() = 0;
-  /// Whether this rank is to take the state of a member before it begins: without a model it has come into the world of
-  /// itself and one that gives that beside training, the first there. Where it fails enter() tries another one. Once
-  /// the rank has said that it has the state, by begin(), it is like one that enters_late() the world of view().
+  /// Whether this rank is to take the state of a member before it begins: without a model it has come into a world of
+  /// two, itself the first, with one that gives that beside training. Where it fails enter() asks another one. Once the
+  /// rank has said that it has the state, by begin(), it is like one that enters_late() the world of view().
   virtual bool is_given_beside() const { return false; }
   /// The rank holds all rounds before the present world. False: that has stopped, and its members change again.
   [[nodiscard]] virtual bool begin() = 0;
@@ -91,8 +91,8 @@ class Changes {
   virtual std::optional<std::uint64_t> take(std::uint64_t batches, std::uint64_t plan) = 0;
 
   /// From now on this rank, which has begun, enters a world late where no other member waits for it there
-  /// (View::is_awaited()), and goes on meanwhile without them, but by follow(), and by meet() gives its state to members
-  /// without a model (View::gives). The master hears at once that it has begun.
+  /// (View::is_awaited()), and goes on meanwhile without them, but by follow(), and by follow_comers() gives its state
+  /// to members without a model (View::gives). The master hears at once that it has begun.
   virtual void enters_late() {}
   /// As enter(), where a member waits for this rank in the next world. False: it has not been entered, since nobody
   /// does any more, and this rank goes on without it.
@@ -106,21 +106,13 @@ class Changes {
   /// The newest view of which this rank has heard, whose world it may not have entered. Waits as long as this is of the
   /// epoch `known`, and up to `within`; in virtual time not at all. Any thread. Requires: some_may_meet(), as follow().
   virtual std::shared_ptr<const View> newest_view(std::uint64_t /*known*/, Duration /*within*/) { return nullptr; }
-  /// Meets these members, each by its number, in the order of their ranks there; this rank is one of them. They come by
-  /// the same `name`, which may be used again: a member that makes it anew waits for all of them anew. `look` is called
-  /// about ten times a second; what it throws passes through, and this rank has not come. Null: another one has been
-  /// lost on its way, or has not come; try again. Any thread; not in virtual time.
-  virtual std::shared_ptr<World> meet(const std::string& /*name*/, const std::vector<MemberNumber>& /*members*/,
-                                      const std::function<void()>& /*look*/) {
-    return nullptr;
-  }
   /// Has this rank be in such a world from now on, which is met anew where a view has other members in it.
   virtual std::unique_ptr<Following> follow(WorldBeside /*beside*/) { return nullptr; }
+  /// Has those that come ask this rank for its state: `asked` gets the world of each and this rank, which is rank 1
+  /// there. It is called as what a WorldBeside calls is.
+  virtual std::unique_ptr<Following> follow_comers(std::function<void(std::shared_ptr<World> world)> /*asked*/) {
+    return nullptr;
+  }
 };
-
-/// The name by which a member that gives its state beside training, and one that comes, meet.
-inline std::string name_of_giving(MemberNumber giver, MemberNumber comer) {
-  return "state of member " + std::to_string(giver) + " for member " + std::to_string(comer);
-}
 
 }  // namespace stretto

@@ -15,6 +15,7 @@
 #include "stretto/membership/changes.h"
 #include "stretto/membership/etcd/etcd.h"
 #include "stretto/membership/following_thread.h"
+#include "stretto/membership/giving_thread.h"
 #include "stretto/membership/hosts/members/master_line.h"
 #include "stretto/membership/hosts/members/member_meetings.h"
 #include "stretto/membership/joined_rank.h"
@@ -22,6 +23,7 @@
 #include "stretto/membership/member_worlds.h"
 #include "stretto/membership/processes/job_signals.h"
 #include "stretto/membership/shm_rank_context.h"
+#include "stretto/membership/views/asked_givers.h"
 #include "stretto/membership/views/member.h"
 
 namespace stretto {
@@ -29,7 +31,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{100};
 constexpr Duration kWaitsLong = std::chrono::seconds(1);       // for the members of its world, and says so then
-constexpr Duration kForAGiver = std::chrono::seconds(1);       // to come, before another one is asked; then longer
 constexpr Duration kForTheOthers = std::chrono::minutes(5);    // to end, at the end of the job
 constexpr Duration kToHearAReport = std::chrono::seconds(10);  // for the master
 
@@ -108,12 +109,18 @@ class ChangingRank final : public SayingRankContext, public Changes {
   bool some_may_meet() const override { return line_.has_value(); }
   std::shared_ptr<const View> newest_view(std::uint64_t known, Duration within) override;
   std::unique_ptr<Following> follow(WorldBeside beside) override {
-    return std::make_unique<FollowingThread>(*this, std::move(beside));
+    return std::make_unique<FollowingThread>(*this, std::move(beside), meets());
   }
-  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
-                              const std::function<void()>& look) override;
+  std::unique_ptr<Following> follow_comers(std::function<void(std::shared_ptr<World>)> asked) override {
+    return std::make_unique<GivingThread>(*this, std::move(asked), meets());
+  }
 
  private:
+  std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
+                              const std::function<void()>& look);
+  FollowingThread::Meet meets() {
+    return [this](const auto& name, const auto& members, const auto& look) { return meet(name, members, look); };
+  }
   /// Comes to the job, and into its first world.
   void come() {
     connect();
@@ -188,7 +195,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   // The application thread's.
   Look look_;
   std::shared_ptr<const View> given_in_;  // in which it is given the state of a member beside training, or was
-  std::uint64_t givers_tried_ = 0;
+  AskedGivers asked_givers_;
   bool joining_ = false;                         // it waits for the others of a view
   std::uint64_t handed_over_ = 0;                // batches of the pool
   std::vector<std::unique_ptr<PartOfJob>> old_;  // of the worlds before, since this one has not begun
@@ -325,16 +332,8 @@ Holding ChangingRank::holding() const {
 }
 
 void ChangingRank::require_present() const {
-  switch (member_.standing()) {
-    case Standing::present:
-    case Standing::finished: break;
-    case Standing::given_up:
-      if (member_.is_leaving() || told_to_leave()) go();  // it may have been about to say so
-      throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
-    case Standing::departed: go();
-    case Standing::excluded:
-      throw Failure({Errc::excluded, text("the others have gone on without member ", member_.number())});
-  }
+  if (member_.has_gone(told_to_leave())) go();
+  member_.require_present();
   if (over_ && member_.standing() != Standing::finished) throw Failure(*over_);
 }
 
@@ -398,7 +397,6 @@ bool ChangingRank::enter_next(bool if_awaited) {
       changed_.wait_for(lock, kLookEvery);  // else this one would try again at once, for as long as the others do not
       continue;
     }
-    if (!is_given) part->context().world().engine().name_ranks(view->names());
     (void)part->context().world().driver();  // before anybody can want it stopped
     const std::lock_guard lock(mutex_);
     const auto next = member_.next();
@@ -471,19 +469,16 @@ std::shared_ptr<const View> ChangingRank::newest_view(std::uint64_t known, Durat
 }
 
 std::unique_ptr<PartOfJob> ChangingRank::meet_giver(const View& view) {
-  const std::vector<MemberNumber> givers = view.givers_for(number());
-  const std::uint64_t tried = givers_tried_++, giver = givers[tried % givers.size()];
-  const View two{.epoch = view.epoch, .members = {{.number = giver}, {.number = number()}}};
-  const auto look = [&, late = clock_.now() + kForAGiver * (1 + tried / givers.size())] {
+  const auto [giver, within] = asked_givers_.next(view, number());
+  const View two{.epoch = view.epoch, .members = {{.number = number()}, {.number = giver}}};
+  const auto look = [&, late = clock_.now() + within] {
     if (options_.look) options_.look();
     const std::lock_guard lock(mutex_);
     const auto next = member_.next();
     if (!next || next->epoch != view.epoch || clock_.now() >= late) throw Stopped{};
     require_present();
   };
-  auto part = meet_in({.of = two, .name = name_of_giving(giver, number()), .look = look}).or_throw();
-  part->context().world().engine().name_ranks(two.names());
-  return part;
+  return meet_in({.of = two, .name = name_of_asking(number(), giver), .look = look}).or_throw();
 }
 
 std::shared_ptr<World> ChangingRank::meet(const std::string& name, const std::vector<MemberNumber>& members,
@@ -493,7 +488,6 @@ std::shared_ptr<World> ChangingRank::meet(const std::string& name, const std::ve
   auto part = meet_in({.of = some, .name = name, .look = look});
   if (!part) return nullptr;
   const std::shared_ptr<PartOfJob> met = std::move(*part);
-  met->context().world().engine().name_ranks(some.names());
   return {met, &met->context().world()};
 }
 

@@ -16,8 +16,8 @@ struct AwaitedNoMore {};
 
 }  // namespace
 
-FollowingThread::FollowingThread(Changes& changes, WorldBeside beside)
-    : changes_(changes), beside_(std::move(beside)), thread_([this] { follow(); }) {}
+FollowingThread::FollowingThread(Changes& changes, WorldBeside beside, Meet meet)
+    : changes_(changes), beside_(std::move(beside)), meet_(std::move(meet)), thread_([this] { follow(); }) {}
 
 FollowingThread::~FollowingThread() {
   stops_.store(true, std::memory_order_release);
@@ -36,7 +36,7 @@ void FollowingThread::follow() {
     };
     try {
       const auto world =
-          awaited.empty() ? nullptr : changes_.meet(text(beside_.name, " of ", members_in_words(awaited)), awaited, look);
+          awaited.empty() ? nullptr : meet_(text(beside_.name, " of ", members_in_words(awaited)), awaited, look);
       if (world != nullptr) {
         beside_.enter(world);
         companions.met();

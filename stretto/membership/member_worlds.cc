@@ -19,7 +19,11 @@ Result<std::unique_ptr<PartOfJob>> meet_members(const MemberWorld& world, Member
                       .between = world.between,
                       .timeout = kForTheSlowest,
                       .look = world.look};
-  if (line.is_on_one_host()) return join_on_one_host(options);
+  const auto named = [&](Result<std::unique_ptr<PartOfJob>> part) {
+    if (part) (*part)->context().world().engine().name_ranks(of.names());
+    return part;
+  };
+  if (line.is_on_one_host()) return named(join_on_one_host(options));
   options.bulletin = world.is_of_all ? meetings.bulletin(options.rank, options.ranks, of.epoch)
                                      : meetings.bulletin(options.rank, options.ranks, 0, world.name);
   const auto miss = [&line, of](int rank) {
@@ -28,7 +32,7 @@ Result<std::unique_ptr<PartOfJob>> meet_members(const MemberWorld& world, Member
     words.epoch = of.epoch;
     line.write(words);
   };
-  return join_world(options, {.limit = line.limit(), .tell = miss});
+  return named(join_world(options, {.limit = line.limit(), .tell = miss}));
 }
 
 }  // namespace stretto

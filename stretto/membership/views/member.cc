@@ -11,6 +11,20 @@ namespace stretto {
 Member::Member(MemberNumber number, std::string host, std::map<std::string, std::string> terms)
     : number_(number), host_(std::move(host)), terms_(std::move(terms)) {}
 
+bool Member::has_gone(bool told_to) const {
+  // Where the job is given up it may have been about to say so.
+  return standing_ == Standing::departed || (standing_ == Standing::given_up && (leaving_ || told_to));
+}
+
+void Member::require_present() const {
+  if (standing_ == Standing::given_up) {
+    throw Failure({Errc::aborted, "the job has ended: too few of its members were left"});
+  }
+  if (standing_ == Standing::excluded) {
+    throw Failure({Errc::excluded, text("the others have gone on without member ", number_)});
+  }
+}
+
 bool Member::freeze(std::uint64_t epoch) {
   if (standing_ != Standing::present) return false;
   if (epoch < view_->epoch && !defect(Defect::members_past_freeze)) return false;

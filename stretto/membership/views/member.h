@@ -31,6 +31,10 @@ class Member {
 
   MemberNumber number() const { return number_; }
   Standing standing() const { return standing_; }
+  /// Whether it has gone as it wished, or as it was `told_to`.
+  bool has_gone(bool told_to) const;
+  /// Throws Failure where it is not present any more, and has not gone either: Errc::aborted, Errc::excluded.
+  void require_present() const;
   /// The view of the world it is in; of epoch 0: none yet.
   const View& view() const { return *view_; }
   /// Whether the world it is in has begun for it: it holds all rounds before the world.

@@ -169,8 +169,8 @@ std::string Session::fingerprint_lines() const {
 void Session::compare_with_giver(const std::string& fingerprints) {
   const auto [mine, theirs] = first_difference(fingerprint_lines(), fingerprints);
   if (mine == theirs) return;
-  throw UsageError(text(name_of(1), " differs from ", name_of(0), ": on ", name_of(1), " it is '", mine, "', on ",
-                        name_of(0), " '", theirs, "'"));
+  throw UsageError(text(name_of(0), " differs from ", name_of(1), ": on ", name_of(0), " it is '", mine, "', on ",
+                        name_of(1), " '", theirs, "'"));
 }
 
 void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {
@@ -280,7 +280,7 @@ void Session::bring_weights() {
 int Session::take() {
   require_no_failure("take");
   const Round before = recipe_->rounds();
-  if (giver_ != nullptr && giver_->is_asked()) giver_->hand_over(given_state(), false);
+  if (giver_ != nullptr) giver_->at_boundary([this] { return given_state(); });
   // Where it has gone to others they have averaged their models: the next round of all is not due yet.
   const bool has_met = own_lines_ && is_awaited() && ends_with([this] { return follow(true); });
   if (!has_met) insist([this](TimePoint deadline) { return recipe_->advance(*driver_, deadline); });

@@ -10,7 +10,7 @@
 namespace stretto {
 namespace {
 
-constexpr Duration kToBeGiven = std::chrono::seconds(1);    // by a member, before another one is asked; then longer
+constexpr Duration kToBeGiven = std::chrono::seconds(1);    // by one that is asked, before another one is; then longer
 constexpr Duration kForItsLines = std::chrono::seconds(1);  // to take the last model of a rank that leaves
 constexpr Duration kLooksAtLinesEvery = std::chrono::milliseconds(1);
 
@@ -42,7 +42,7 @@ bool Session::learn_beside() {
   meeting_->set_weights(given[3]);
   replica_.set_optimizer_state(given[4]);
   account_->learned(given[5]);
-  take_state(0, given[6]);
+  take_state(1, given[6]);
   recipe_->go_on_after_steps_alone(steps);
   alone_->world().engine().freeze();  // it has no rounds of its own
   has_state_ = weighs_ = true;

@@ -59,13 +59,13 @@ void Session::come_in() {
 }
 
 bool Session::follow(bool if_awaited) {
-  if (giver_ != nullptr) giver_->hand_over(given_state(), true);
+  if (giver_ != nullptr) giver_->stays(given_state());
   do {
     const Traffic sent = world().engine().traffic();
     if (!if_awaited) {
       changes().enter();
     } else if (!changes().enter_if_awaited()) {
-      if (giver_ != nullptr) giver_->goes_on(0);
+      if (giver_ != nullptr) giver_->goes_on();
       return false;
     }
     sent_before_.add(sent);
@@ -74,7 +74,7 @@ bool Session::follow(bool if_awaited) {
     come_in();
     call_began_ = driver_->clock().now();
   } while (!begin_in_world());
-  if (giver_ != nullptr) giver_->goes_on(view().epoch);
+  if (giver_ != nullptr) giver_->goes_on();
   return true;
 }
 
@@ -429,6 +429,7 @@ void Session::leave_if_wished() {
     // It counts as having come to every round, so that one takes what is pending, and the others do not wait for it.
     const auto comes = [this](TimePoint deadline) { return recipe_->finish(*driver_, deadline); };
     may_leave_ = true;
+    if (giver_ != nullptr) giver_->stays(given_state());  // one that comes may have asked it, and is waited for
     if (own_lines_) give_lines_model();
     for (;;) {
       say_whether_leaving();

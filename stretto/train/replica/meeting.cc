@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/schedules/plain_schedules.h"
 #include "stretto/train/replica/flat_math.h"
 
 namespace stretto {
@@ -52,9 +50,6 @@ std::uint64_t words_of(std::uint64_t bytes) {
   return (bytes + sizeof(std::int32_t) - 1) / sizeof(std::int32_t);
 }
 
-constexpr std::uint64_t kWordsOfPiece = std::uint64_t{1} << 18;  // 1 MiB
-constexpr std::uint64_t kMostPieces = 10'000;
-
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -96,7 +91,7 @@ void Meeting::insist(Driver& driver, Collective& collective, const std::function
 void Meeting::abort(Driver& driver, const Error& why) {
   numbers_.abort(driver, why);
   if (broadcast_) broadcast_->abort(driver, why);
-  if (given_ != nullptr && given_->collective != nullptr) given_->collective->abort(driver, why);
+  if (given_ != nullptr) given_->collective().abort(driver, why);
   for (const auto* averages : {&parameters_, &buffers_, &spread_, &optimizer_}) {
     for (const auto& average : *averages) average->sum.abort(driver, why);
   }
@@ -223,43 +218,23 @@ void Meeting::begin_giving(Driver& driver, FunctionRef<std::vector<std::string>(
 
   std::vector<int> members{from};
   members.insert(members.end(), to.begin(), to.end());
-  const auto place = std::ranges::find(members, engine_.rank()) - members.begin();
-  const bool has_part = place < std::ssize(members);
-  if (!has_part) members = {engine_.rank()};
-  const auto of_texts = std::span(lengths).subspan(2, lengths[1]);
-  const std::uint64_t count = words_of(std::reduce(of_texts.begin(), of_texts.end()));
-  const Schedule among_them =
-      broadcast_schedule(has_part ? static_cast<int>(place) : 0, static_cast<int>(members.size()), 0, DataType::int32,
-                         count, std::max(kWordsOfPiece, count / kMostPieces));
-  given_ = std::make_unique<Given>(
-      Given{.lengths = {of_texts.begin(), of_texts.end()}, .words = std::vector<std::int32_t>(has_part ? count : 0)});
-  given_->collective =
-      std::make_unique<ScheduledCollective>(engine_, among_them.among(members, ranks_), text(count, " words"));
-  if (!gives) return;
-  auto* at = reinterpret_cast<char*>(given_->words.data());
-  for (std::string& text : texts) at = std::ranges::copy(std::exchange(text, {}), at).out;
-  given_->collective->start({Argument::in(given_->words)});
+  const auto of_texts = lengths.begin() + 2;
+  given_ = std::make_unique<GivenTexts>(
+      engine_, std::vector<std::uint64_t>(of_texts, of_texts + static_cast<std::ptrdiff_t>(lengths[1])), members);
+  if (gives) given_->give(std::move(texts));
 }
 
 std::vector<std::string> Meeting::take_given(Driver& driver) {
   Call call(*this);
-  insist(driver, *given_->collective,
-         [&](TimePoint deadline) { return given_->collective->run(driver, deadline, {Argument::out(given_->words)}); });
+  insist(driver, given_->collective(), [&](TimePoint deadline) { return given_->run(driver, deadline); });
   call.returns();
-  std::vector<std::string> texts;
-  const auto* at = reinterpret_cast<const char*>(given_->words.data());
-  for (const std::uint64_t length : given_->lengths) {
-    texts.emplace_back(at, length);
-    at += length;
-  }
+  std::vector<std::string> texts = given_->texts();
   forget_given();
   return texts;
 }
 
 void Meeting::forget_given() {
-  if (given_ == nullptr || given_->words.empty()) return;
-  const Result<bool> is_over = given_->collective->finished();
-  if (is_over && *is_over) given_->words = {};
+  if (given_ != nullptr) given_->forget();
 }
 
 int Meeting::weight() const {

@@ -12,6 +12,7 @@
 
 #include "stretto/base/function_ref.h"
 #include "stretto/collective/plain.h"
+#include "stretto/train/replica/given_texts.h"
 #include "stretto/train/replica/replica.h"
 
 namespace stretto {
@@ -112,13 +113,6 @@ class Meeting {
   void take_largest_counts(Driver& driver);
   /// Sets interrupted() while a call runs, and for good where it throws.
   class Call;
-  /// Texts, one behind the other, on their way.
-  struct Given {
-    std::vector<std::uint64_t> lengths;
-    std::vector<std::int32_t> words;
-    std::unique_ptr<ScheduledCollective> collective;
-  };
-
   bool weighs(std::size_t rank) const { return weigh_.empty() || weigh_[rank]; }
   /// Ranks that weigh.
   int weight() const;
@@ -140,7 +134,7 @@ class Meeting {
   Allgather numbers_;  // made before those that depend on the model, so that ranks whose models differ can still say so
   std::vector<std::unique_ptr<Average>> buffers_, spread_;  // a type each
   std::unique_ptr<Broadcast> broadcast_;                    // while it runs
-  std::unique_ptr<Given> given_;
+  std::unique_ptr<GivenTexts> given_;
   // Made when first averaged: several times a model's memory, which many algorithms never need.
   std::vector<std::unique_ptr<Average>> parameters_, optimizer_;
 };

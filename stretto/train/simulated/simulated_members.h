@@ -84,6 +84,8 @@ class SimulatedMembers {
   void await_no_more(const std::string& name, const Follower& follower);
   /// If all of them have come, and are still there, they are in a world of their own from now on.
   void meet(const std::string& name);
+  /// A process that comes asks a member for its state: the two are in a world of their own from then on.
+  void ask(MemberNumber giver, const Process& comer);
   /// Sees to the end of a process that has just come.
   void draw_end(MemberNumber number);
   void lose(MemberNumber number);

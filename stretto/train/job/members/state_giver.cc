@@ -3,158 +3,118 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "stretto/base/error.h"
-#include "stretto/collective/plain.h"
+#include "stretto/train/replica/given_texts.h"
 
 namespace stretto {
 namespace {
 
-constexpr Duration kLooksForComers = std::chrono::milliseconds(50);  // at the newest view
-constexpr Duration kTurn = std::chrono::milliseconds(300);           // for one that comes, where several do
 constexpr Duration kToSend = std::chrono::minutes(5);
 constexpr std::size_t kMostTexts = 15;
-constexpr std::size_t kBytesOfPiece = std::size_t{1} << 20;
 
-/// Thrown by a wait for one that comes, whose turn is over.
-struct TurnIsOver {};
+using Lengths = std::array<std::uint64_t, kMostTexts + 1>;  // their number, and that of the bytes of each
 
-/// Sends texts from rank 0 of a world of two to rank 1, which has the same.
-class StatePieces {
- public:
-  explicit StatePieces(Engine& engine)
-      : lengths_(engine, DataType::int64, kMostTexts + 1),
-        piece_(engine, DataType::int32, piece_words_.size()),
-        over_(engine) {}
-
-  /// `state`: to be sent, on rank 0.
-  GivenState exchange(Driver& driver, GivenState state, bool gives, TimePoint begin_by) {
-    STRETTO_CHECK(state.size() <= kMostTexts, state.size(), " texts");
-    mine_[0] = static_cast<std::int64_t>(state.size());
-    for (std::size_t i = 0; i < state.size(); ++i) mine_[i + 1] = static_cast<std::int64_t>(state[i].size());
-    lengths_.run(driver, begin_by, mine_, all_).or_throw();
-    if (!gives) state.resize(static_cast<std::size_t>(all_[0]));
-    const TimePoint late = driver.deadline(kToSend);
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      std::string& text = state[i];
-      if (!gives) text.resize(static_cast<std::size_t>(all_[i + 1]));
-      for (std::size_t at = 0; at < text.size(); at += kBytesOfPiece) {
-        const std::size_t bytes = std::min(kBytesOfPiece, text.size() - at);
-        if (gives) std::memcpy(piece_words_.data(), text.data() + at, bytes);
-        piece_.run(driver, late, piece_words_).or_throw();
-        if (!gives) std::memcpy(text.data() + at, piece_words_.data(), bytes);
-      }
-    }
-    over_.run(driver, late).or_throw();
-    return state;
-  }
-
- private:
-  std::vector<std::int32_t> piece_words_ = std::vector<std::int32_t>(kBytesOfPiece / sizeof(std::int32_t));
-  Allgather lengths_;
-  Broadcast piece_;
-  Barrier over_;
-  std::array<std::int64_t, kMostTexts + 1> mine_{};
-  std::array<std::int64_t, 2 * (kMostTexts + 1)> all_{};
-};
-
-GivenState exchange_state(World& world, Driver& driver, GivenState state, Duration within) {
-  const auto pieces = std::make_shared<StatePieces>(world.engine());
-  world.keep(pieces);  // the engine may use it where this is cut off
-  return pieces->exchange(driver, std::move(state), world.rank() == 0, driver.deadline(within));
+std::vector<int> one_that_gives_first() {
+  return {1, 0};
 }
 
 }  // namespace
 
+/// In a world of the two, of which rank 1 gives.
+class StateGiver::Sending {
+ public:
+  Sending(std::shared_ptr<World> world, GivenState state) : world_(std::move(world)) {
+    STRETTO_CHECK(state.size() <= kMostTexts, state.size(), " texts");
+    Lengths lengths{state.size()};
+    std::ranges::transform(state, lengths.begin() + 1, &std::string::size);
+    Driver& driver = world_->driver();
+    add({sizeof lengths}, one_that_gives_first())
+        .give({{reinterpret_cast<const char*>(lengths.data()), sizeof lengths}});
+    add({lengths.begin() + 1, lengths.begin() + 1 + static_cast<std::ptrdiff_t>(state.size())}, one_that_gives_first())
+        .give(std::move(state));
+    heard_ = &add({1}, {0, 1});
+    heard_->expect();
+    driver.notify();
+  }
+  /// Whether the other one has it, or is lost.
+  bool is_over() const {
+    const Result<bool> heard = heard_->finished();
+    return !heard || *heard;
+  }
+
+ private:
+  GivenTexts& add(std::vector<std::uint64_t> lengths, std::vector<int> members) {
+    const auto texts = std::make_shared<GivenTexts>(world_->engine(), std::move(lengths), std::move(members));
+    world_->keep(texts);
+    return *texts;
+  }
+
+  const std::shared_ptr<World> world_;  // with all that is sent in it
+  GivenTexts* heard_ = nullptr;         // the other one says that it has all
+};
+
 GivenState receive_state(World& world, Driver& driver, Duration within) {
-  return exchange_state(world, driver, {}, within);
-}
-
-StateGiver::StateGiver(Changes& changes) : changes_(changes), thread_([this] { follow(); }) {}
-
-StateGiver::~StateGiver() {
-  stops_.store(true, std::memory_order_release);
-  handed_over_.notify_all();
-  thread_.join();
-}
-
-void StateGiver::hand_over(GivenState state, bool stays) {
-  const std::lock_guard lock(mutex_);
-  state_ = std::move(state);
-  stays_ = stays;
-  handed_over_.notify_all();
-}
-
-void StateGiver::goes_on(std::uint64_t begun) {
-  begun_.store(std::max(begun_.load(), begun), std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  stays_ = false;
-  state_.reset();
-}
-
-void StateGiver::follow() {
-  std::shared_ptr<const View> view = changes_.newest_view(0, kLooksForComers);
-  while (!stops_.load(std::memory_order_acquire)) {
-    bool found = false;
-    for (const PlacedMember& member : view->members) {
-      if (member.held != kNoModel || given_.contains(member.number)) continue;
-      if (view->epoch <= begun_.load(std::memory_order_relaxed)) continue;
-      const std::vector<MemberNumber> givers = view->givers_for(member.number);
-      if (std::ranges::find(givers, changes_.number()) == givers.end()) continue;
-      found = true;
-      give_to(member.number);
-    }
-    view = changes_.newest_view(found ? 0 : view->epoch, found ? Duration(0) : kLooksForComers);
-  }
-}
-
-bool StateGiver::waits(MemberNumber comer) {
-  if (stops_.load(std::memory_order_acquire)) return false;
-  const auto view = changes_.newest_view(0, Duration(0));
-  const auto place = view->place_of(comer);
-  return place && view->members[*place].held == kNoModel;
-}
-
-std::optional<GivenState> StateGiver::wait_for_state(MemberNumber comer) {
-  std::unique_lock lock(mutex_);
-  if (!stays_) {
-    state_.reset();
-    asked_.store(true, std::memory_order_release);
-  }
-  while (!state_) {
-    handed_over_.wait_for(lock, kLooksForComers);
-    lock.unlock();
-    const bool goes_on = waits(comer);
-    lock.lock();
-    if (!goes_on) break;
-  }
-  asked_.store(false, std::memory_order_release);
-  std::optional<GivenState> state = state_;
-  if (!stays_) state_.reset();
+  const auto expect = [&](std::vector<std::uint64_t> bytes, Duration limit) {
+    const auto texts = std::make_shared<GivenTexts>(world.engine(), std::move(bytes), one_that_gives_first());
+    world.keep(texts);  // the engine may use it where this is cut off
+    texts->run(driver, driver.deadline(limit)).or_throw();
+    GivenState state = texts->texts();
+    texts->forget();
+    return state;
+  };
+  Lengths lengths{};
+  const GivenState first = expect({sizeof lengths}, within);
+  std::memcpy(lengths.data(), first.front().data(), sizeof lengths);
+  const std::size_t texts = std::min<std::size_t>(lengths[0], kMostTexts);
+  GivenState state = expect({lengths.begin() + 1, lengths.begin() + 1 + static_cast<std::ptrdiff_t>(texts)}, kToSend);
+  const auto heard = std::make_shared<GivenTexts>(world.engine(), std::vector<std::uint64_t>{1}, std::vector{0, 1});
+  world.keep(heard);
+  heard->give({"."});
+  const auto is_said = [&] {
+    const Result<bool> said = heard->finished();
+    return !said || *said;
+  };
+  driver.wait(is_said, driver.deadline(kToSend));
   return state;
 }
 
-void StateGiver::give_to(MemberNumber comer) {
-  const SteadyClock clock;
-  const TimePoint turn_ends = clock.now() + kTurn;
-  try {
-    const auto look = [&] {
-      if (!waits(comer) || clock.now() >= turn_ends) throw TurnIsOver();
-    };
-    const auto world = changes_.meet(name_of_giving(changes_.number(), comer), {changes_.number(), comer}, look);
-    if (world == nullptr) return;
-    std::optional<GivenState> state = wait_for_state(comer);
-    if (!state) return;
-    InterruptibleDriver driver(world->driver(), [&] {
-      if (!waits(comer)) throw TurnIsOver();
-    });
-    (void)exchange_state(*world, driver, *std::move(state), kToSend);
-    given_.insert(comer);
-  } catch (const TurnIsOver&) {
-  } catch (const Failure&) {  // the one that comes is lost, or asks another member by now
+StateGiver::StateGiver(Changes& changes)
+    : following_(changes.follow_comers([this](std::shared_ptr<World> world) { be_asked(std::move(world)); })) {}
+
+StateGiver::~StateGiver() = default;
+
+void StateGiver::be_asked(std::shared_ptr<World> world) {
+  const std::lock_guard lock(mutex_);
+  if (standing_) {
+    under_way_.push_back(std::make_unique<Sending>(std::move(world), *standing_));
+  } else {
+    waiting_.push_back(std::move(world));
   }
+}
+
+void StateGiver::at_boundary(FunctionRef<GivenState()> state) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(under_way_, [](const auto& sending) { return sending->is_over(); });
+  if (waiting_.empty()) return;
+  const GivenState now = state();
+  for (auto& world : std::exchange(waiting_, {})) {
+    under_way_.push_back(std::make_unique<Sending>(std::move(world), now));
+  }
+}
+
+void StateGiver::stays(GivenState state) {
+  const std::lock_guard lock(mutex_);
+  standing_ = std::move(state);
+  for (auto& world : std::exchange(waiting_, {})) {
+    under_way_.push_back(std::make_unique<Sending>(std::move(world), *standing_));
+  }
+}
+
+void StateGiver::goes_on() {
+  const std::lock_guard lock(mutex_);
+  standing_.reset();
 }
 
 }  // namespace stretto

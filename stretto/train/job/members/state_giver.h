@@ -1,15 +1,12 @@
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "stretto/base/function_ref.h"
 #include "stretto/membership/changes.h"
 
 namespace stretto {
@@ -17,13 +14,12 @@ namespace stretto {
 /// The state that one that comes takes from a member beside training, text by text.
 using GivenState = std::vector<std::string>;
 
-/// A member's end of that, in a world of the two. Throws Failure (Errc::timeout) where the member has not begun to send
-/// `within` that time, and Errc::lost_peer.
+/// A member's end of that, as rank 0 of a world of the two. Throws Failure: Errc::timeout where the other has not begun
+/// to send `within` that time, Errc::lost_peer, and Errc::members_changed.
 GivenState receive_state(World& world, Driver& driver, Duration within);
 
-/// Has this rank give its state to those that come, each in a world of the two, by a thread beside training. They ask
-/// one member after the other (Changes::is_given_beside()), and take the state of the first that comes to a step
-/// boundary.
+/// Gives the state of this rank, as it is at a step boundary, to those that come and ask it (Changes::follow_comers()),
+/// while the application goes on.
 class StateGiver {
  public:
   /// `changes` outlives it. Requires: Changes::some_may_meet().
@@ -33,30 +29,24 @@ class StateGiver {
   StateGiver& operator=(const StateGiver&) = delete;
 
   // Application thread:
-  /// Whether somebody waits for hand_over().
-  bool is_asked() const { return asked_.load(std::memory_order_acquire); }
-  /// The state as it is now, at a step boundary, for the one that waits. With `stays` it is that of this rank until
-  /// goes_on(), for all that ask.
-  void hand_over(GivenState state, bool stays);
-  /// `begun`: the epoch of the view in whose world it has begun: all of its members have a model.
-  void goes_on(std::uint64_t begun);
+  /// Between two steps: begins to send what `state` returns to those that have asked. `state` is not called where nobody
+  /// has.
+  void at_boundary(FunctionRef<GivenState()> state);
+  /// Before a wait for others, with this state: all that ask meanwhile get that at once.
+  void stays(GivenState state);
+  void goes_on();
 
  private:
-  void follow();
-  void give_to(MemberNumber comer);
-  /// Nothing: the one that comes does not wait for it any more.
-  std::optional<GivenState> wait_for_state(MemberNumber comer);
-  bool waits(MemberNumber comer);
+  /// A state under way to one that comes.
+  class Sending;
+  void be_asked(std::shared_ptr<World> world);
 
-  Changes& changes_;
-  std::atomic<bool> asked_{false}, stops_{false};
-  std::atomic<std::uint64_t> begun_{0};
-  std::mutex mutex_;
-  std::condition_variable handed_over_;
-  std::optional<GivenState> state_;  // with the mutex; its own
-  bool stays_ = false;
-  std::set<MemberNumber> given_;  // the thread's
-  std::thread thread_;
+  std::mutex mutex_;  // of what follows
+  std::vector<std::shared_ptr<World>> waiting_;
+  std::vector<std::unique_ptr<Sending>> under_way_;
+  std::optional<GivenState> standing_;  // of an application that waits
+
+  std::unique_ptr<Following> following_;  // ends first
 };
 
 }  // namespace stretto

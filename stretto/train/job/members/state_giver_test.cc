@@ -6,6 +6,7 @@
 #include <future>
 
 #include "stretto/base/error.h"
+#include "stretto/membership/views/asked_givers.h"
 #include "stretto/train/job/members/testing/meeting_members.h"
 
 namespace stretto {
@@ -13,26 +14,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Member 0, which gives its state, and member 1, which comes.
+/// Member 0, which gives its state, and those that come.
 class StateGiverTest : public testing::Test {
  protected:
   StateGiverTest() {
-    views_.tell({.epoch = 2, .members = {{.number = 0, .held = 3}, {.number = 1}}, .complete = 3, .gives = {0}});
+    views_.tell(
+        {.epoch = 2, .members = {{.number = 0, .held = 3}, {.number = 1}, {.number = 2}}, .complete = 3, .gives = {0}});
   }
-  /// What member 1 gets.
-  std::future<GivenState> come(Duration within = 60s) {
-    return std::async(std::launch::async, [this, within] {
-      MeetingMember comer(views_, 1);
+  /// What one that comes gets.
+  std::future<GivenState> come(MemberNumber number, Duration within = 60s) {
+    return std::async(std::launch::async, [this, number, within] {
+      MeetingMember comer(views_, number);
       std::shared_ptr<World> world;
-      while (world == nullptr) world = comer.meet(name_of_giving(0, 1), {0, 1}, [] {});
+      while (world == nullptr) world = comer.meet(name_of_asking(number, 0), {number, 0}, [] {});
       return receive_state(*world, world->driver(), within);
     });
   }
-  void wait_until_asked() {
-    const SteadyClock clock;
-    const TimePoint late = clock.now() + 60s;
-    while (!giver_.is_asked() && clock.now() < late) std::this_thread::sleep_for(1ms);
-    ASSERT_TRUE(giver_.is_asked());
+  static bool is_ready(const std::future<GivenState>& state) {
+    return state.wait_for(1ms) == std::future_status::ready;
   }
 
   const GivenState state_{"account", std::string(3'000'001, 'w'), "", "last"};
@@ -41,29 +40,35 @@ class StateGiverTest : public testing::Test {
   StateGiver giver_{member_};
 };
 
-TEST_F(StateGiverTest, GivesTheStateOfAStepBoundaryBehindTheQuestion) {
-  auto comer = come();
-  wait_until_asked();
-  giver_.hand_over(state_, false);
-  EXPECT_EQ(comer.get(), state_);
-  EXPECT_FALSE(giver_.is_asked());
+TEST_F(StateGiverTest, GivesAllThatAskTheStateOfAStepBoundaryBehindThat) {
+  giver_.at_boundary([]() -> GivenState {
+    ADD_FAILURE() << "nobody has asked";
+    return {};
+  });
+  auto one = come(1), other = come(2);
+  int made = 0;
+  const auto state = [&] {
+    ++made;
+    return state_;
+  };
+  while (!is_ready(one) || !is_ready(other)) giver_.at_boundary(state);
+  EXPECT_EQ(one.get(), state_);
+  EXPECT_EQ(other.get(), state_);
+  EXPECT_GE(made, 1);
+  EXPECT_LE(made, 2);
 }
 
 TEST_F(StateGiverTest, GivesWhatItStandsByWithWhileItsApplicationWaits) {
-  giver_.hand_over(state_, true);
-  EXPECT_EQ(come().get(), state_);
-  giver_.goes_on(0);
+  giver_.stays(state_);
+  EXPECT_EQ(come(1).get(), state_);
+  giver_.goes_on();
 }
 
-TEST_F(StateGiverTest, AsksInVainWhereTheApplicationComputes) {
-  auto comer = come(50ms);
-  EXPECT_THROW((void)comer.get(), Failure);
-  auto next = come();
-  wait_until_asked();
-  while (next.wait_for(1ms) != std::future_status::ready) {
-    if (giver_.is_asked()) giver_.hand_over(state_, false);
-  }
-  EXPECT_EQ(next.get(), state_);
+TEST_F(StateGiverTest, IsAskedAgainWhereItHasComputedTooLong) {
+  EXPECT_THROW((void)come(1, 50ms).get(), Failure);
+  auto again = come(1);
+  while (!is_ready(again)) giver_.at_boundary([this] { return state_; });
+  EXPECT_EQ(again.get(), state_);
 }
 
 }  // namespace

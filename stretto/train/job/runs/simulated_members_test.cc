@@ -143,11 +143,13 @@ TEST_F(SimulatedMembersRun, TakeOneIntoAGridThatComesAndGoOnAtOnce) {
   const auto& batches = summary.members->batches;
   ASSERT_EQ(batches.size(), 5u);
   for (const std::size_t stayed : {0, 2, 3}) EXPECT_GT(batches[stayed], batches[4]) << stayed;
+  EXPECT_GT(batches[4], 0u);
+  EXPECT_EQ(summary.members->worlds.size(), 2u) << "all meet at the end alone";
 }
 
 TEST_F(SimulatedMembersRun, MakeLinesOfThoseThatComeAndGo) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
-    TrainOptions grid = options("easgd-grid", "life=100ms,notice=0.5,back=20ms,detect=3ms");
+    TrainOptions grid = options("easgd-grid", "life=200ms,notice=0.5,back=20ms,detect=3ms");
     grid.ranks = 4 + static_cast<int>(2 * seed);
     grid.seed = seed;
     const RunSummary summary = run(grid);

@@ -14,6 +14,7 @@
 #include "stretto/base/clock.h"
 #include "stretto/membership/changes.h"
 #include "stretto/membership/following_thread.h"
+#include "stretto/membership/giving_thread.h"
 #include "stretto/membership/joined_rank.h"
 
 namespace stretto {
@@ -48,10 +49,13 @@ class MeetingMember final : public Changes {
     return views_.newest(known, within);
   }
   std::unique_ptr<Following> follow(WorldBeside beside) override {
-    return std::make_unique<FollowingThread>(*this, std::move(beside));
+    return std::make_unique<FollowingThread>(*this, std::move(beside), meets());
+  }
+  std::unique_ptr<Following> follow_comers(std::function<void(std::shared_ptr<World>)> asked) override {
+    return std::make_unique<GivingThread>(*this, std::move(asked), meets());
   }
   std::shared_ptr<World> meet(const std::string& name, const std::vector<MemberNumber>& members,
-                              const std::function<void()>& look) override {
+                              const std::function<void()>& look) const {
     const auto me = std::ranges::find(members, number_);
     auto part = join_on_one_host({.rank = static_cast<int>(me - members.begin()),
                                   .ranks = static_cast<int>(members.size()),
@@ -79,6 +83,10 @@ class MeetingMember final : public Changes {
   std::optional<std::uint64_t> take(std::uint64_t, std::uint64_t) override { return std::nullopt; }
 
  private:
+  FollowingThread::Meet meets() const {
+    return [this](const auto& name, const auto& members, const auto& look) { return meet(name, members, look); };
+  }
+
   MeetingViews& views_;
   const MemberNumber number_;
   const View none_;
