@@ -189,6 +189,8 @@ constexpr PlantedDefect kPlanted[] = {
     {Defect::grid_previous_kept, "grid-previous-kept", "grid"},
     {Defect::grid_old_size, "grid-old-size", "grid"},
     {Defect::grid_newer_dropped, "grid-newer-dropped", "grid"},
+    {Defect::grid_comes_untaught, "grid-comes-untaught", "grid"},
+    {Defect::givers_first_alone, "givers-first-alone", "grid"},
     {Defect::companions_stay_broken, "companions-stay-broken", "grid"},
     {Defect::companions_await_old, "companions-await-old", "grid"},
     {Defect::companions_always_leave, "companions-always-leave", "grid"},

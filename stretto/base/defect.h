@@ -206,6 +206,8 @@ enum class Defect {
   grid_previous_kept,         ///< slices of the list before stand in for missing ones
   grid_old_size,              ///< thresholds are of the nodes that the line had before
   grid_newer_dropped,         ///< words for a list that a node has not entered yet are dropped
+  grid_comes_untaught,        ///< a node that comes makes steps before it has the state of one that is there
+  givers_first_alone,         ///< a node that comes asks one alone for that, be it gone by now
   companions_stay_broken,     ///< a line that has lost a node is not met anew
   companions_await_old,       ///< a node waits for those of a line that the newest view does not have any more
   companions_always_leave,    ///< a line is left and met anew by every view, also where its nodes stay

@@ -52,6 +52,13 @@ std::string DrawnGrid::to_string() const {
               elements, " residues", spares > 0 ? ", members change" : "", narrow ? ", narrow" : "");
 }
 
+Machines draw_grid_machines(Random random) {
+  Machines machines = draw_machines(random, kMostGridNodes);
+  // So that the events of applications are not far more than those of lines.
+  machines.compute = Duration(machines.network.latency.count() * static_cast<std::int64_t>(random.log_uniform(1, 40)));
+  return machines;
+}
+
 DrawnGrid draw_grid(Random& random, int ranks, Duration latency) {
   int nodes = random.chance(0.03) ? 16 : static_cast<int>(random.between(kFewestGridNodes, 10));
   if (ranks > 0) nodes = std::clamp(ranks, kFewestGridNodes, kMostGridNodes);

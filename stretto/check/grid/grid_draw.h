@@ -4,6 +4,7 @@
 
 #include "stretto/base/random.h"
 #include "stretto/check/harness/prime_field.h"
+#include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/groups/grid_layout.h"
 #include "stretto/collective/lines/line_options.h"
 #include "stretto/transport/transport.h"
@@ -26,6 +27,9 @@ struct DrawnGrid {
 
   std::string to_string() const;
 };
+
+/// For any grid.
+Machines draw_grid_machines(Random random);
 
 /// `ranks`: so many nodes, whose members do not change; 0: drawn. `latency`: of a message.
 DrawnGrid draw_grid(Random& random, int ranks, Duration latency);

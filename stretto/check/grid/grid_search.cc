@@ -11,6 +11,7 @@
 #include "stretto/check/grid/grid_node.h"
 #include "stretto/check/grid/grid_views.h"
 #include "stretto/check/grid/line_meetings.h"
+#include "stretto/check/grid/state_giving.h"
 #include "stretto/check/harness/searches.h"
 #include "stretto/check/harness/simulated_application.h"
 #include "stretto/collective/groups/grid_layout.h"
@@ -20,8 +21,9 @@ namespace {
 
 constexpr std::uint64_t kGridStream = 0x67726964;
 constexpr std::uint64_t kSlowestLink = 100;
-constexpr std::uint64_t kMostEvents = 20'000;  // until faults end
-constexpr Round kMoreRounds = 3;               // that each line must have when faults have ended
+constexpr std::uint64_t kMostEvents = 20'000;               // until faults end
+constexpr Round kMoreRounds = 3;                            // that each line must have when faults have ended
+constexpr Duration kAWord = std::chrono::milliseconds(25);  // of AskedGivers::Asked, for as long as a word takes here
 
 /// Indices into kGridReaches.
 enum class GridReached : std::uint8_t {
@@ -46,15 +48,9 @@ enum class GridReached : std::uint8_t {
   met,
   stayed,
   broken,
+  given,
+  asked_again,
 };
-
-Machines draw_grid_machines(std::uint64_t seed) {
-  Random random(seed, kGridStream + 1);
-  Machines machines = draw_machines(random, kMostGridNodes);
-  // So that the events of applications are not far more than those of lines.
-  machines.compute = Duration(machines.network.latency.count() * static_cast<std::int64_t>(random.log_uniform(1, 40)));
-  return machines;
-}
 
 /// Nodes whose applications make steps, and send words that come late, in the order of their link; with faults.
 class GridJob {
@@ -62,13 +58,18 @@ class GridJob {
   GridJob(std::uint64_t seed, const JobLimits& limits, JobFinding& finding)
       : random_(seed, kGridStream),
         finding_(finding),
-        machines_(draw_grid_machines(seed)),
+        machines_(draw_grid_machines(Random(seed, kGridStream + 1))),
         drawn_(draw_grid(random_, limits.ranks, machines_.network.latency)),
         searched_(machines_, seed, finding),
         views_(drawn_.nodes, drawn_.grid),
         meetings_random_(seed, kGridStream + 2),
         meetings_({[this](int node, std::function<void()> run) { meet_later(node, std::move(run)); },
                    [this](std::string what) { finding_.violated(std::move(what)); }}),
+        giving_({[this](int node, std::function<void()> run) { meet_later(node, std::move(run)); },
+                 [this](int node, Duration within, std::function<void()> run) {
+                   run_at(node, now() + longest_word() * (within / kAWord), std::move(run));
+                 },
+                 [this](int node, const FieldVector& state) { take_state(node, state); }}),
         oracle_(std::make_unique<GridOracle>(drawn_.lines)) {
     finding.job = drawn_.to_string();
     add_lines();
@@ -83,10 +84,10 @@ class GridJob {
   }
 
   void run() {
-    for (int node = 0; node < num_nodes(); ++node) {
+    for (int node = 0; node < drawn_.nodes; ++node) {
       if (const auto at = static_cast<std::size_t>(node); sites_[at].idle == 0) be_at_boundary(node);
     }
-    for (int node = 0; node < num_nodes(); ++node) {
+    for (int node = 0; node < drawn_.nodes; ++node) {
       look(node);
       compute(node);
     }
@@ -102,6 +103,7 @@ class GridJob {
     std::uint64_t batches = 0;
     std::uint64_t idle = 0;  // boundaries before it has a model
     bool gone = false;
+    bool comes = false;      // and has no model yet
     std::uint64_t view = 0;  // that it has entered
     TimePoint look_at = TimePoint::never();
   };
@@ -129,6 +131,7 @@ class GridJob {
 
   void make_node(int node) {
     Site& made = sites_.emplace_back();
+    made.comes = node >= drawn_.nodes;
     made.node = std::make_unique<GridNode>(
         drawn_.lines, drawn_.alpha,
         GridNode::Surroundings{*oracle_, counts_, [this, node](int to, const LineWord& word) { send(node, to, word); },
@@ -200,6 +203,7 @@ class GridJob {
     }
     const bool may_apply = !step.empty() || !defect(Defect::grid_stops_applying);
     here.node->at_boundary(step.empty() ? nullptr : &step, may_apply, now());
+    giving_.at_boundary(node, here.node->model());
   }
 
   // Members that change.
@@ -220,22 +224,46 @@ class GridJob {
       note(text("node ", leaves, " leaves"));
       site(leaves).gone = true;
       meetings_.gone(leaves);
+      giving_.gone(leaves);
     }
     reach(GridReached::changed);
     add_lines();
     ++view_;
+    std::vector<int> gives = views_.nodes();
+    std::erase_if(gives, [this](int node) { return site(node).gone || site(node).node->model().empty(); });
     for (const int node : views_.nodes()) {
       const TimePoint when = draw_time(random_.chance(0.5) ? 5 : 100);
       last_stop_ = std::max(last_stop_, when);
-      searched_.cluster.at(when, node, [this, node, view = view_, places = views_.places(node)] {
+      searched_.cluster.at(when, node, [this, node, gives, view = view_, places = views_.places(node)] {
         if (done_ || site(node).gone || site(node).view >= view) return;
         site(node).view = view;
         if (view < view_) reach(GridReached::entered_later);
         site(node).node->enter(places, false, now());
         hear_of_lines(node, places);
+        if (site(node).comes) hear_of_givers(node, gives);
         look(node);
       });
     }
+  }
+  /// A node that comes has no model. Where nobody gives one it begins with its own.
+  void hear_of_givers(int node, const std::vector<int>& gives) {
+    if (defect(Defect::grid_comes_untaught) && site(node).node->model().empty()) {
+      be_at_boundary(node);
+      compute(node);
+    }
+    if (!gives.empty()) return giving_.hear(node, gives);
+    giving_.gone(node);
+    take_state(node, draw_vector(meetings_random_, drawn_.elements));
+  }
+  void take_state(int node, const FieldVector& state) {
+    Site& here = site(node);
+    here.comes = false;
+    for (const Field value : state) sum_ = sum_ + value;
+    FieldVector step = state;
+    if (!here.node->model().empty()) add(step, here.node->model(), Field(Field::kPrime - 1));
+    here.node->at_boundary(&step, true, now());
+    look(node);
+    if (!defect(Defect::grid_comes_untaught)) compute(node);
   }
   /// Where lines are worlds of their own a node goes there beside training.
   void hear_of_lines(int node, const std::vector<GridNode::Place>& places) {
@@ -248,7 +276,9 @@ class GridJob {
   }
   void meet_later(int node, std::function<void()> run) {
     const auto most = static_cast<std::uint64_t>(longest_word().count()) * 20;
-    const TimePoint when = now() + Duration(static_cast<std::int64_t>(meetings_random_.log_uniform(1, most)));
+    run_at(node, now() + Duration(static_cast<std::int64_t>(meetings_random_.log_uniform(1, most))), std::move(run));
+  }
+  void run_at(int node, TimePoint when, std::function<void()> run) {
     searched_.cluster.at(when, node, [this, node, run = std::move(run)] {
       if (!done_ && !site(node).gone) run();
     });
@@ -357,7 +387,8 @@ class GridJob {
     }
     goals_ = furthest();
     for (Round& goal : goals_) goal += kMoreRounds;
-    deadline_ = from + longest_round() * static_cast<std::int64_t>(2 * kMoreRounds);
+    const Round more = giving_.any_awaits() ? 2 * kMoreRounds : kMoreRounds;
+    deadline_ = from + longest_round() * static_cast<std::int64_t>(2 * more);
   }
   /// No round takes as long: words, the slowest application, patience, also one that has learned from a stop.
   Duration longest_round() const {
@@ -428,6 +459,8 @@ class GridJob {
     reach(GridReached::met, meetings_.counts().met);
     reach(GridReached::stayed, meetings_.counts().stayed);
     reach(GridReached::broken, meetings_.counts().broken);
+    reach(GridReached::given, giving_.counts().given);
+    reach(GridReached::asked_again, giving_.counts().asked_again);
     reach(GridReached::dimensions, drawn_.layout.dimensions() > 2 ? finding_.rounds : 0);
   }
 
@@ -439,6 +472,7 @@ class GridJob {
   GridViews views_;
   Random meetings_random_;
   LineMeetings meetings_;
+  StateGiving giving_;
   std::size_t num_lines_ = 0;
   std::uint64_t view_ = 0;
   int come_ = 0;  // of the spares

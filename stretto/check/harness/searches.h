@@ -193,7 +193,9 @@ inline constexpr Situation kGridReaches[] = {{"rounds forced to an end"},
                                              {"contributions that waited for a message before them"},
                                              {"lines that their nodes met in"},
                                              {"lines that stayed in a change"},
-                                             {"lines that a node had left"}};
+                                             {"lines that a node had left"},
+                                             {"states given to nodes that came"},
+                                             {"nodes that asked another one for its state"}};
 
 /// Runs the job of `seed`: the agents and rounds of the lines of a grid of 2 to 10 nodes, seldom 16, whose models are
 /// residues; slow nodes and links, nodes that stand still, are suspected or lost (check/grid/grid_node.h). GridOracle

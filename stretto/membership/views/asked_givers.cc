@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stretto/base/defect.h"
 #include "stretto/base/error.h"
 
 namespace stretto {
@@ -14,7 +15,9 @@ constexpr Duration kForOne = std::chrono::seconds(1);
 AskedGivers::Asked AskedGivers::next(const View& view, MemberNumber comer) {
   const std::vector<MemberNumber> givers = view.givers_for(comer);
   const std::size_t asked = asked_++;
-  return {givers[asked % givers.size()], kForOne * static_cast<int>(1 + asked / givers.size())};
+  const Asked one{givers[asked % givers.size()], kForOne * static_cast<int>(1 + asked / givers.size())};
+  if (!first_) first_ = one.giver;
+  return defect(Defect::givers_first_alone) ? Asked{*first_, one.within} : one;
 }
 
 std::vector<MemberNumber> comers_to(const View& view, MemberNumber giver) {

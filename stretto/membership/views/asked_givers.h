@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ class AskedGivers {
 
  private:
   std::size_t asked_ = 0;
+  std::optional<MemberNumber> first_;
 };
 
 /// Members of a view that may ask this one.
