@@ -29,8 +29,8 @@ class StateGiver {
   StateGiver& operator=(const StateGiver&) = delete;
 
   // Application thread:
-  /// Between two steps: begins to send what `state` returns to those that have asked. `state` is not called where nobody
-  /// has.
+  /// Between two steps: begins to send what `state` returns to those that have asked. `state` is not called where
+  /// nobody has.
   void at_boundary(FunctionRef<GivenState()> state);
   /// Before a wait for others, with this state: all that ask meanwhile get that at once.
   void stays(GivenState state);
