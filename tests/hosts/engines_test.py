@@ -113,13 +113,15 @@ class ByUcx(unittest.TestCase):
 
     def test_strangers_at_its_port_cost_the_job_nothing(self) -> None:
         with Hosts(2) as hosts:
-            ranks = start(hosts, (1, 2), "env", "STRETTO_BETWEEN=ucx", LAUNCHED_RANK, "count_on")
+            wanted = ("env", "STRETTO_BETWEEN=ucx", "STRETTO_PORTS=20000-20020")
+            ranks = start(hosts, (1, 2), *wanted, LAUNCHED_RANK, "count_on")
             while not hosts.has(1, "/tmp/begun"):
                 self.assertEqual([rank.poll() for rank in ranks], [None] * 2)
                 time.sleep(0.1)
             doors = re.findall(r"10\.77\.0\.1:(\d+)", hosts.call("exec", "1", "ss", "-Hltn").stdout)
             at_ucx = [port for port in doors if port != "4711"]
             self.assertEqual(len(at_ucx), 1, doors)
+            self.assertIn(int(at_ucx[0]), range(20000, 20021))
             stranger = (sys.executable, "-c", STRANGER, "10.77.0.1", at_ucx[0], str(STRANGERS))
             self.assertEqual([(status, said) for status, _, said in ends([hosts.start(2, stranger, {})])], [(0, "")])
             hosts.call("exec", "1", "touch", "/tmp/end")

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace stretto {
@@ -38,8 +39,7 @@ std::vector<std::pair<std::string, std::string>> ucx_settings(const UcxOptions& 
   std::string devices = interface_of(options.at);
   for (const std::string& port : rdma) devices += (devices.empty() ? "" : ",") + port;
   std::vector<std::pair<std::string, std::string>> settings{
-      {"LOG_LEVEL", "fatal"},  // it would write to stdout
-      {"ERROR_SIGNALS", ""},
+      {"LOG_LEVEL", "fatal"},                          // it would write to stdout
       {"TLS", rdma.empty() ? "tcp" : "rc,ud,dc,tcp"},  // ranks of one host have other ways
       {"NET_DEVICES", devices},
       {"RNDV_THRESH", "inf"},
@@ -51,14 +51,20 @@ std::vector<std::pair<std::string, std::string>> ucx_settings(const UcxOptions& 
   return settings;
 }
 
+/// Those of a transport UCX 1.13 knows here by their names without it alone, and passes over the others.
+void set_option(const UcxLibrary& ucx, ucp_config_t* config, const std::string& name, const std::string& value) {
+  constexpr std::string_view kTcp = "TCP_";
+  if (std::getenv(("UCX_" + name).c_str()) != nullptr) return;
+  ucx.config_modify(config, name.c_str(), value.c_str());
+  if (name.starts_with(kTcp)) ucx.config_modify(config, name.c_str() + kTcp.size(), value.c_str());
+}
+
 }  // namespace
 
 UcxWorker::UcxWorker(const UcxLibrary& ucx, const UcxOptions& options) : ucx_(ucx) {
   ucp_config_t* config = nullptr;
   require("read its options", ucx_.config_read(nullptr, nullptr, &config));
-  for (const auto& [name, value] : ucx_settings(options)) {
-    if (std::getenv(("UCX_" + name).c_str()) == nullptr) ucx_.config_modify(config, name.c_str(), value.c_str());
-  }
+  for (const auto& [name, value] : ucx_settings(options)) set_option(ucx_, config, name, value);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
