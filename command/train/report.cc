@@ -456,8 +456,7 @@ std::string lines_table(std::span<const RunGroup> groups) {
   }
   std::string out = any ? table.to_text() : std::string();
   for (const RunGroup& group : groups) {
-    std::vector<double> apart;
-    for (const ModelDistance& rank : group.runs.front().apart) apart.push_back(rank.mean());
+    const std::vector<double>& apart = group.runs.front().apart;
     if (apart.empty()) continue;
     out += fmt::format("{}: a rank's model was {} to {} from the average of all (of its norm) when all met\n",
                        group.label, percent(std::ranges::min(apart)), percent(std::ranges::max(apart)));

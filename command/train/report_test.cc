@@ -257,7 +257,7 @@ TEST(LinesTable, HasARowForEachDimension) {
                         .steps_between = 10};
   const GridCounts slow{.forced = 2, .applied = 5, .missing = 40, .late = 20, .bytes_sent = 10240, .steps_between = 8};
   run.lines = {{fast, slow}, {fast, fast}};
-  run.apart = {{.rounds = 4, .sum = 0.5, .last = 0.5}, {.rounds = 4, .sum = 1}};
+  run.apart = {0.125, 0.25};
   grid.runs.push_back(run);
   const std::string text = lines_table(std::vector{grid});
   EXPECT_THAT(text,

@@ -167,8 +167,7 @@ class ChangingRank final : public SayingRankContext, public Changes {
   void begin_late(MasterLine& line);
   bool holds_model(const View& view) const { return view.members[*view.place_of(number())].held != kNoModel; }
   Result<std::unique_ptr<PartOfJob>> meet_in(MemberWorld world) {
-    const auto between = options_.terms.find("between");  // ranks of one host have none
-    if (between != options_.terms.end()) world.between = between->second;
+    if (const auto it = options_.terms.find("between"); it != options_.terms.end()) world.between = it->second;
     return meet_members(world, number(), text(job(), ' ', digits_of(options_.token)), *line_, meetings_);
   }
 

@@ -8,7 +8,6 @@
 #include "stretto/base/error.h"
 #include "stretto/collective/lines/grid_counts.h"
 #include "stretto/engine/traffic.h"
-#include "stretto/train/job/model_distance.h"
 #include "stretto/train/job/step/rank_ordering.h"
 #include "stretto/train/job/summary.h"
 #include "stretto/train/job/task.h"
@@ -61,12 +60,19 @@ struct RankReport {
   double step_p50 = 0, step_p99 = 0;     ///< seconds that a step takes
   std::optional<RankOrdering> ordering;  ///< where gradients are reduced in one order
   std::vector<GridCounts> lines;         ///< where models are averaged in a grid, by dimension
-  ModelDistance apart;                   ///< there, from the average of all, when ranks met
+  std::optional<double> apart;           ///< there, from the average of all when they met: a mean, of its norm
+  std::uint64_t times_met = 0;           ///< samples in it; stays with the rank
   std::vector<LossBin> losses;
   std::optional<RoundTotals> totals;         ///< on rank 0
   std::optional<TaskScore> test, training;   ///< on rank 0, of the model that counts at the end
   std::uint64_t final_batches = 0;           ///< on rank 0: applied to that model
   std::vector<EvaluationPoint> evaluations;  ///< on rank 0, of the run since it was last started
+
+  /// A sample of `apart`.
+  void add_apart(double share) {
+    const double before = apart.value_or(0);
+    apart = before + (share - before) / static_cast<double>(++times_met);
+  }
 };
 
 }  // namespace stretto

@@ -99,7 +99,7 @@ RunSummary summarize(const RunPlan& plan, std::span<const RankReport> reports, c
     for (std::size_t dimension = 0; dimension < report.lines.size(); ++dimension) {
       s.lines[dimension].push_back(report.lines[dimension]);
     }
-    if (report.apart.rounds > 0) s.apart.push_back(report.apart);
+    if (report.apart) s.apart.push_back(*report.apart);
   }
   s.step_p50 = quantile(middles, 0.5);
   if (!orderings.empty()) {

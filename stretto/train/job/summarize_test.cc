@@ -28,7 +28,7 @@ RankReport full_report() {
           .identical = false,
           .ordering = RankOrdering{.clock = "here", .steps = 10},
           .lines = {{.applied = 9, .bytes_sent = 77}, {.to_apply = Duration(500), .contributed = 3}},
-          .apart = {.rounds = 2, .sum = 0.75, .last = 0.5},
+          .apart = 0.5,
           .losses = {{.seconds = 0.5, .batches = 4, .sum = 2.5, .count = 3}},
           .totals = RoundTotals{.rounds = 9,
                                 .batches = 12,
@@ -60,7 +60,7 @@ TEST(RunSummary, IsReadAsItWasWritten) {
   for (const char* of_some : {"elsewhere", "hosts", "lines", "apart"})
     EXPECT_EQ(to_json(summary).find(of_some), std::string::npos);
   summary.lines = {{{.fresh = 4}, {.late = 1}}};
-  summary.apart = {{.rounds = 2, .sum = 0.75, .last = 0.5}, {.rounds = 1}};
+  summary.apart = {0.5, 0.125};
   summary.hosts = {"h1", "h2"};
   EXPECT_EQ(summary_from_json(to_json(summary)).or_throw().hosts, summary.hosts);
   summary.files_elsewhere = {{.host = "h2", .folder = "/tmp/run", .ranks = {1, 3}}};

@@ -9,7 +9,6 @@
 #include "stretto/engine/traffic.h"
 #include "stretto/train/job/files/files_elsewhere.h"
 #include "stretto/train/job/members/run_members.h"
-#include "stretto/train/job/model_distance.h"
 #include "stretto/train/job/step/rank_ordering.h"
 
 namespace stretto {
@@ -56,7 +55,7 @@ struct RunSummary {
   double step_p99 = 0;                             ///< the same, the longest of the ranks
   std::optional<OrderingFigures> ordering;         ///< where gradients are reduced in one order
   std::vector<std::vector<GridCounts>> lines;      ///< where models are averaged in a grid, by dimension, then rank
-  std::vector<ModelDistance> apart;                ///< there, of each rank from the average of all, when they met
+  std::vector<double> apart;                       ///< there, by rank: RankReport::apart
   double wait_share = 0;                           ///< time inside exchange / (ranks × wall time)
   Traffic sent;                                    ///< by all ranks, from the first step to the end of the last round
   double messages_per_step = 0;  ///< sent.messages / steps of all ranks: those of one rank in one step

@@ -16,10 +16,9 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// What a run does not depend on.
+// What a run does not depend on, and what each version has recorded.
 constexpr std::string_view kUnrecorded[] = {"between", "compute-threads", "liveness", "out",
                                             "records", "timeline",        "resume"};
-/// What each version has recorded.
 constexpr std::string_view kNeeded[] = {"workload", "algorithm", "ranks"};
 
 bool is_text(const JobOption& option) {
@@ -315,13 +314,6 @@ void fields(Json& json, typename Json::template Of<GridCounts>& c) {
   json("contributed", c.contributed);
   json("steps_between", c.steps_between);
   if (json.has("entered", c.entered != 0)) json("entered", c.entered);
-}
-
-template <class Json>
-void fields(Json& json, typename Json::template Of<ModelDistance>& d) {
-  json("rounds", d.rounds);
-  json("sum", d.sum);
-  json("last", d.last);
 }
 
 template <class Json>

@@ -59,7 +59,7 @@ class Trainer::Impl final : public RoundListener {
 
  private:
   void before(const RoundResult& result) override;
-  void apart(double share) override { report_.apart.add(share); }
+  void apart(double share) override { report_.add_apart(share); }
   void after(const RoundResult& result) override;
   std::string state() override {
     const Duration elapsed = elapsed_since(context_.page.start(), clock().now());
@@ -98,7 +98,6 @@ class Trainer::Impl final : public RoundListener {
   Traffic traffic();
   void trace(TimePoint begin);
   void note_loss(double loss);
-  /// For the report: how long steps have lasted, and what the order of gradients has cost.
   void report_steps();
   RoundTotals totals(const Session::Comparison& last);
   void end();

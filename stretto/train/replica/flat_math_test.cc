@@ -208,7 +208,7 @@ TEST(Means, CountWhatARankHasDoneByItself) {
 }
 
 TEST(Squares, OfADistance) {
-  const std::vector<float> own{3, 5, -1}, sum{4, 8, 2};
+  std::vector<float> own{3, 5, -1}, sum{4, 8, 2};
   const SquaredDistance distance = squared_distance(DataType::float32, bytes(own), bytes(sum), 2);
   EXPECT_EQ(distance.apart, 1 + 1 + 4);
   EXPECT_EQ(distance.mean, 4 + 16 + 1);

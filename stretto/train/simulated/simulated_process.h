@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stretto/membership/changes.h"
+#include "stretto/membership/rank_end.h"
 #include "stretto/membership/views/asked_givers.h"
 #include "stretto/membership/views/companions.h"
 #include "stretto/membership/views/member.h"
