@@ -76,15 +76,11 @@ constexpr const char* kMeeting = "meeting";  // the key of rank 0's address
 /// A store of torch.distributed. Nothing here holds the lock but while Python is called.
 class PyBulletin final : public Bulletin {
  public:
-  PyBulletin(int rank, int ranks, nb::object store) : rank_(rank), ranks_(ranks), store_(std::move(store)) {}
+  PyBulletin(int rank, int ranks, nb::object store) : Bulletin(rank, ranks), store_(std::move(store)) {}
   ~PyBulletin() override {
     const nb::gil_scoped_acquire lock;
     store_.reset();
   }
-  PyBulletin(const PyBulletin&) = delete;
-  PyBulletin& operator=(const PyBulletin&) = delete;
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
   Result<void> publish(const std::string& words) override {
     return asked([&]() -> Result<void> {
       store_.attr("set")(kMeeting, words);
@@ -110,7 +106,6 @@ class PyBulletin final : public Bulletin {
     }
   }
 
-  const int rank_, ranks_;
   nb::object store_;
 };
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,9 +67,26 @@ const char* given(const char* variable) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
+/// The nearest process above this one that has this name; nothing: none has.
+std::optional<pid_t> ancestor(std::string_view name) {
+  for (pid_t at = ::getppid(); at > 1;) {
+    std::string line;  // "17 (sh) S 16 …"
+    std::getline(std::ifstream(text("/proc/", at, "/stat")), line);
+    const std::size_t begin = line.find('('), end = line.rfind(')');
+    if (end == line.npos) break;
+    if (line.substr(begin + 1, end - begin - 1) == name) return at;
+    char state = ' ';
+    at = 0;
+    std::istringstream(line.substr(end + 1)) >> state >> at;
+  }
+  return std::nullopt;
+}
+
 /// "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 …"
 std::string name_of_job(const Starter& starter) {
   std::string name = starter.name;
+  // Nothing in the environment tells two of its jobs apart.
+  if (const auto manager = name == "mpiexec" ? ancestor("hydra_pmi_proxy") : std::nullopt) name += text(' ', *manager);
   const auto add = [&name](const char* variable) {
     const char* value = std::getenv(variable);
     name += text(' ', variable, '=', value != nullptr ? value : "");

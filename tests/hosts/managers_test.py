@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -76,6 +77,14 @@ class ManagersTest(unittest.TestCase):
             words = ("mpiexec.hydra", "-n", str(RANKS), "-hosts", "h1:2,h2:2", "-wdir", "/", "-launcher", "rsh")
             with Hosts(2) as hosts:
                 self.expect_both(hosts, (*words, "-launcher-exec", str(shell), "-localhost", "10.77.0.254"), {})
+
+    @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
+    def test_two_mpiexec_at_once(self) -> None:
+        words = ("mpiexec.hydra", "-n", "2", "sh", "-c", 'exec "$@"', "sh", *TRAIN)
+        jobs = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        for status, out, err in ends(jobs):
+            self.assertEqual(status, 0, out + err)
+            self.assertIn(f"deposits: {2 * TRAIN_STEPS} made, {2 * TRAIN_STEPS} applied", out)
 
     @unittest.skipUnless(slurm.is_there(), "no Slurm (slurmctld, slurmd, slurm-client, munge)")
     def test_srun(self) -> None:

@@ -14,32 +14,37 @@ namespace stretto {
 /// keeps cannot be reached, and may be asked again. One thread.
 class Bulletin {
  public:
-  virtual ~Bulletin() = default;                   ///< after the meeting
+  /// This rank's number, 0 … ranks − 1, and how many there are in the job.
+  Bulletin(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+  virtual ~Bulletin() = default;  ///< after the meeting
+  Bulletin(const Bulletin&) = delete;
+  Bulletin& operator=(const Bulletin&) = delete;
+
   static constexpr std::size_t kMostBytes = 1000;  ///< of what rank 0 leaves
   static constexpr std::chrono::seconds kLongestCall{1};
-  virtual int rank() const = 0;   ///< this rank's number, 0 … ranks() − 1
-  virtual int ranks() const = 0;  ///< of the job
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
   /// Rank 0's: leaves `words`, at most kMostBytes without blanks, in the place of what it has left before.
   virtual Result<void> publish(const std::string& words) = 0;
   /// The other ranks': what rank 0 has left last; empty: nothing yet.
   virtual Result<std::string> look_up() = 0;
   /// "host:port" at which rank 0 has to listen; empty: where it likes.
   virtual std::string given_address() const { return {}; }
+
+ private:
+  const int rank_, ranks_;
 };
 
 /// Rank 0's address, given by hand (STRETTO_MEETING): nothing is left anywhere.
 class GivenAddress final : public Bulletin {
  public:
   /// `address`: "host:port", of an interface of rank 0's host.
-  GivenAddress(int rank, int ranks, std::string address) : rank_(rank), ranks_(ranks), address_(std::move(address)) {}
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
+  GivenAddress(int rank, int ranks, std::string address) : Bulletin(rank, ranks), address_(std::move(address)) {}
   Result<void> publish(const std::string&) override { return {}; }
   Result<std::string> look_up() override { return address_; }
   std::string given_address() const override { return address_; }
 
  private:
-  const int rank_, ranks_;
   const std::string address_;
 };
 

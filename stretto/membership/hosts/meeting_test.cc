@@ -44,9 +44,7 @@ class Board {
 
 class BoardBulletin final : public Bulletin {
  public:
-  BoardBulletin(Board& board, int rank, int ranks) : board_(board), rank_(rank), ranks_(ranks) {}
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
+  BoardBulletin(Board& board, int rank, int ranks) : Bulletin(rank, ranks), board_(board) {}
   Result<void> publish(const std::string& words) override {
     board_.put(words);
     return {};
@@ -55,7 +53,6 @@ class BoardBulletin final : public Bulletin {
 
  private:
   Board& board_;
-  const int rank_, ranks_;
 };
 
 /// As whom a thread comes.

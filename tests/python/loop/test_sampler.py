@@ -115,19 +115,23 @@ def has_a_scaler_that_drops():
     optimizer, model = optimizer_of(stretto.rank())
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
     sampler = stretto.Sampler(40, BATCH)
+    dropped = 0
     for number, _ in enumerate(sampler):
         optimizer.zero_grad()
         scaler.scale(model(torch.ones(2, 3)).sum()).backward()
-        if number == 1 + stretto.rank():
+        if number == stretto.rank():  # the second rank may come to one batch alone
             model.weight.grad[0, 0] = float("inf")
+            dropped += 1
         scaler.step(optimizer)
         scaler.update()
     optimizer.finish()
-    return optimizer.batches_applied
+    return dropped, optimizer.batches_applied
 
 
 def test_batches_that_a_scaler_drops_are_in_no_round():
-    assert values(has_a_scaler_that_drops, ranks=2) == [8, 8]  # of 10
+    dropped, applied = zip(*values(has_a_scaler_that_drops, ranks=2), strict=True)
+    assert sum(dropped) > 0
+    assert set(applied) == {10 - sum(dropped)}
 
 
 def has_another(batch_size):

@@ -138,7 +138,7 @@ Result<void> PmiBulletin::take(const std::string& line) {
   if (step_ == Step::space) space_ = value_in(line, "kvsname");
   if (step_ == Step::get) words_ = value_in(line, "value");
   step_ = static_cast<Step>(static_cast<int>(step_) + 1);
-  if (step_ == Step::put && rank_ != 0) step_ = Step::barrier;
+  if (step_ == Step::put && rank() != 0) step_ = Step::barrier;
   return {};
 }
 

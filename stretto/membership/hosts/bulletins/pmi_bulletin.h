@@ -12,11 +12,9 @@ namespace stretto {
 class PmiBulletin final : public Bulletin {
  public:
   /// The descriptor stays the caller's.
-  PmiBulletin(int rank, int ranks, int descriptor) : rank_(rank), ranks_(ranks), descriptor_(descriptor) {}
+  PmiBulletin(int rank, int ranks, int descriptor) : Bulletin(rank, ranks), descriptor_(descriptor) {}
   /// Says that this rank asks no more: the manager takes one that ends without for lost.
   ~PmiBulletin() override;
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
   Result<void> publish(const std::string& words) override;
   Result<std::string> look_up() override;
 
@@ -32,7 +30,7 @@ class PmiBulletin final : public Bulletin {
   Result<void> take(const std::string& line);
   Error broken(Errc errc, const std::string& how) const;
 
-  const int rank_, ranks_, descriptor_;
+  const int descriptor_;
   Step step_ = Step::begin;
   bool asked_ = false;  // this step's question, whose answer has not come
   std::string received_;

@@ -119,8 +119,6 @@ struct PmixBulletin::Library {
   }
 };
 
-PmixBulletin::PmixBulletin(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
-
 PmixBulletin::~PmixBulletin() {
   // mpirun takes a process that ends without for lost.
   if (library_ == nullptr || asked_.valid()) return;

@@ -13,10 +13,8 @@ namespace stretto {
 /// thread of its own, and may stay unanswered for ever.
 class PmixBulletin final : public Bulletin {
  public:
-  PmixBulletin(int rank, int ranks);
+  using Bulletin::Bulletin;
   ~PmixBulletin() override;
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
   Result<void> publish(const std::string& words) override;
   Result<std::string> look_up() override;
 
@@ -26,7 +24,6 @@ class PmixBulletin final : public Bulletin {
   /// The library, when it has reached its server.
   Result<std::shared_ptr<const Library>> begun();
 
-  const int rank_, ranks_;
   std::shared_ptr<const Library> library_, loading_;  // after and before it has reached its server
   std::future<Answer> beginning_, asked_;             // what has not come yet
 };

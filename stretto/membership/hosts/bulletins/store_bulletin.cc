@@ -35,7 +35,7 @@ std::string word(const std::string& text) {
 }  // namespace
 
 StoreBulletin::StoreBulletin(int rank, int ranks, std::string host, std::string port)
-    : rank_(rank), ranks_(ranks), host_(std::move(host)), port_(std::move(port)) {}
+    : Bulletin(rank, ranks), host_(std::move(host)), port_(std::move(port)) {}
 
 Error StoreBulletin::broken(Errc errc, const std::string& how) {
   socket_.close();

@@ -12,8 +12,6 @@ namespace stretto {
 class StoreBulletin final : public Bulletin {
  public:
   StoreBulletin(int rank, int ranks, std::string host, std::string port);
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
   Result<void> publish(const std::string& words) override;
   Result<std::string> look_up() override;
 
@@ -24,7 +22,6 @@ class StoreBulletin final : public Bulletin {
   /// `errc`: Errc::unavailable where the store may be asked again.
   Error broken(Errc errc, const std::string& how);
 
-  const int rank_, ranks_;
   const std::string host_, port_;
   Descriptor socket_;
 };

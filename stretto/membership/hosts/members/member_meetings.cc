@@ -10,18 +10,14 @@ constexpr std::chrono::milliseconds kWaitsForWords{100};
 class MemberMeetings::OfMeeting final : public Bulletin {
  public:
   OfMeeting(MemberMeetings& all, int rank, int ranks, Key key)
-      : all_(all), rank_(rank), ranks_(ranks), key_(std::move(key)) {}
+      : Bulletin(rank, ranks), all_(all), key_(std::move(key)) {}
   ~OfMeeting() override {
     const std::lock_guard lock(all_.mutex_);
     // A member that makes the meeting anew may have said other words by now.
     std::erase_if(all_.said_, [&](const auto& said) { return said.first == key_ && said.second.words == said_; });
     std::erase_if(all_.told_, [&](const auto& told) { return told.first == key_ && told.second == seen_; });
   }
-  OfMeeting(const OfMeeting&) = delete;
-  OfMeeting& operator=(const OfMeeting&) = delete;
 
-  int rank() const override { return rank_; }
-  int ranks() const override { return ranks_; }
   Result<void> publish(const std::string& words) override {
     ProcessWords said{.kind = ProcessWords::Kind::publish, .epoch = key_.first, .words = words, .meeting = key_.second};
     const std::lock_guard lock(all_.mutex_);
@@ -40,7 +36,6 @@ class MemberMeetings::OfMeeting final : public Bulletin {
 
  private:
   MemberMeetings& all_;
-  const int rank_, ranks_;
   const Key key_;
   std::string said_, seen_;
 };
