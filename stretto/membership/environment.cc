@@ -55,10 +55,11 @@ constexpr Starter kStarters[] = {
     {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, "TORCHELASTIC_RUN_ID", kRunIdBegins},
     {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob},
-    // srun --mpi=pmi2 sets the other two.
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, "MPI_LOCALNRANKS"},
     // Of the step: SLURM_NTASKS is there in a batch script, too, which is one process.
     {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", kSrunJob},
+    // Process managers other than hydra. srun sets these, too (--mpi=pmi2).
+    {"mpiexec", "PMI_SIZE", "PMI_RANK", nullptr, {}},
 };
 
 /// The value of an environment variable; null where it is not set, or empty.

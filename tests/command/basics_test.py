@@ -86,7 +86,8 @@ class BadInput(ProgramTest):
         for liveness in ("900ms", "0", "3", "soon", "241h"):
             self.assert_rejected(stretto("train", "vowels", "--liveness", liveness), f"--liveness {liveness}",
                                  "from 1s to 864000s", "as in --liveness 5s")
-        self.assert_rejected(stretto("train", "vowels", "--between", "mpi"), "--between mpi", "tcp, ucx")
+        self.assert_rejected(stretto("train", "vowels", "--between", "gloo"), "--between gloo", "tcp, ucx")
+        self.assert_rejected(stretto("train", "vowels", "--between", "mpi"), "--between mpi", "mpirun")
         self.assert_rejected(stretto("compare", "vowels", "--repeats", "0"), "--repeats 0")
         self.assert_rejected(stretto("train", "vowels", "--steps", "2", "--epochs", "2"), "not both")
         self.assert_rejected(stretto("schedule", "broadcast", "--ranks", "3", "--root", "3"), "--root 3", "0 to 2")

@@ -25,6 +25,14 @@ TRAIN = (PROGRAM, "train", "hyperplane", "--steps", str(TRAIN_STEPS), "--algorit
 LONG = bool(os.environ.get("STRETTO_LONG_TESTS"))
 RANKS = 4  # on two hosts
 Environment = dict[str, str]
+# An MPI that begins when the ranks have met, as of mpi4py.
+MPI_AFTER = """
+import ctypes, sys, stretto
+stretto.init()
+mpi = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+began = mpi.MPI_Init(None, None)
+sys.stdout.write(f"rank {stretto.rank()}: MPI has begun {began} and ended {mpi.MPI_Finalize()}\\n")
+"""
 
 
 class ManagersTest(unittest.TestCase):
@@ -53,12 +61,21 @@ class ManagersTest(unittest.TestCase):
         said = re.findall(r"rank \d of \d: \d+ batches", out)
         self.assertEqual(sorted(said), [f"rank {rank} of {RANKS}: 400 batches" for rank in range(RANKS)])
 
+    def expect_mpi_after(self, hosts: Hosts, words: tuple[str, ...], environment: Environment, library: str) -> None:
+        if not pathlib.Path(PACKAGE).exists():
+            return
+        out = self.run_ranks(hosts, words, (PYTHON, "-c", MPI_AFTER, library), environment)
+        self.assertEqual(sorted(out.splitlines()), [f"rank {i}: MPI has begun 0 and ended 0" for i in range(RANKS)])
+
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "no Open MPI (openmpi-bin)")
     def test_mpirun(self) -> None:
         settings = {
             "plm_rsh_agent": f"{HOSTS} rsh",
             "oob_tcp_if_include": "10.77.0.0/24",
             "routed": "direct",
+            "pml": "ob1",
+            "btl": "tcp,self,vader",
+            "btl_tcp_if_include": "eth0",
         }
         mca = [word for name, value in settings.items() for word in ("--mca", name, value)]
         environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -67,6 +84,7 @@ class ManagersTest(unittest.TestCase):
             words = ("mpirun.openmpi", "-n", str(RANKS), "--host", "h1:2,h2:2", "-wdir", "/", "-x", "PYTHONPATH", *mca)
             with Hosts(2) as hosts:
                 self.expect_both(hosts, words, environment)
+                self.expect_mpi_after(hosts, words, environment, "libmpi.so.40")
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_mpiexec(self) -> None:
@@ -75,8 +93,10 @@ class ManagersTest(unittest.TestCase):
             shell.write_text(f'#!/bin/sh\nexec {HOSTS} rsh "$@"\n')
             shell.chmod(0o755)
             words = ("mpiexec.hydra", "-n", str(RANKS), "-hosts", "h1:2,h2:2", "-wdir", "/", "-launcher", "rsh")
+            words += ("-launcher-exec", str(shell), "-localhost", "10.77.0.254")
             with Hosts(2) as hosts:
-                self.expect_both(hosts, (*words, "-launcher-exec", str(shell), "-localhost", "10.77.0.254"), {})
+                self.expect_both(hosts, words, {})
+                self.expect_mpi_after(hosts, words, {}, "libmpich.so.12")
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_two_mpiexec_at_once(self) -> None:

@@ -1,5 +1,6 @@
 #include "stretto/membership/hosts/bulletins/pmi_bulletin.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,9 +10,11 @@
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 #include <system_error>
 
 #include "stretto/base/words.h"
+#include "stretto/membership/hosts/bulletins/at_exit.h"
 
 namespace stretto {
 namespace {
@@ -30,16 +33,21 @@ std::string value_in(const std::string& line, const std::string& name) {
 
 }  // namespace
 
+PmiBulletin::PmiBulletin(int rank, int ranks, int descriptor)
+    : Bulletin(rank, ranks), descriptor_(std::make_shared<Descriptor>(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0))) {}
+
 PmiBulletin::~PmiBulletin() {
   const SteadyClock clock;
-  const TimePoint until = clock.now() + kLongestCall;
-  if (step_ == Step::begin) return;      // it speaks otherwise, or not at all
-  if (asked_ && !answer(until)) return;  // no meeting: then the job ends, and so does this rank
-  if (ask("cmd=finalize")) (void)answer(until);
+  if (step_ == Step::begin) return;                           // it speaks otherwise, or not at all
+  if (asked_ && !answer(clock.now() + kLongestCall)) return;  // no meeting: then the job ends, and so does this rank
+  at_exit_of_process([descriptor = descriptor_] {
+    constexpr std::string_view kLast = "cmd=finalize\n";
+    (void)::send(descriptor->get(), kLast.data(), kLast.size(), MSG_NOSIGNAL);
+  });
 }
 
 Error PmiBulletin::broken(Errc errc, const std::string& how) const {
-  return {errc, text("the process manager (PMI-1, on descriptor ", descriptor_, "): ", how)};
+  return {errc, text("the process manager (PMI-1): ", how)};
 }
 
 Result<void> PmiBulletin::publish(const std::string& words) {
@@ -88,7 +96,7 @@ std::string PmiBulletin::question() const {
 
 Result<void> PmiBulletin::ask(const std::string& line) {
   const std::string sent = line + '\n';
-  if (::send(descriptor_, sent.data(), sent.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(sent.size())) {
+  if (::send(descriptor_->get(), sent.data(), sent.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(sent.size())) {
     return broken(Errc::io, std::system_category().message(errno));
   }
   asked_ = true;
@@ -106,13 +114,13 @@ Result<std::string> PmiBulletin::answer(TimePoint until) {
     }
     if (received_.size() > kLongestLine) return broken(Errc::io, "its answer has no end");
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max(Duration::zero(), until - clock.now()));
-    pollfd readable{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    pollfd readable{.fd = descriptor_->get(), .events = POLLIN, .revents = 0};
     if (::poll(&readable, 1, static_cast<int>(left.count())) <= 0) {
       if (clock.now() < until) continue;
       return broken(Errc::unavailable, text("it does not answer '", question(), '\''));
     }
     char bytes[512];
-    const ssize_t got = ::read(descriptor_, bytes, sizeof bytes);
+    const ssize_t got = ::read(descriptor_->get(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return broken(Errc::io, std::system_category().message(errno));
     if (got == 0) return broken(Errc::io, "it has closed the connection");

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "stretto/base/clock.h"
+#include "stretto/base/descriptor.h"
 #include "stretto/membership/hosts/bulletin.h"
 
 namespace stretto {
@@ -12,8 +14,7 @@ namespace stretto {
 class PmiBulletin final : public Bulletin {
  public:
   /// The descriptor stays the caller's.
-  PmiBulletin(int rank, int ranks, int descriptor) : Bulletin(rank, ranks), descriptor_(descriptor) {}
-  /// Says that this rank asks no more: the manager takes one that ends without for lost.
+  PmiBulletin(int rank, int ranks, int descriptor);
   ~PmiBulletin() override;
   Result<void> publish(const std::string& words) override;
   Result<std::string> look_up() override;
@@ -30,7 +31,7 @@ class PmiBulletin final : public Bulletin {
   Result<void> take(const std::string& line);
   Error broken(Errc errc, const std::string& how) const;
 
-  const int descriptor_;
+  std::shared_ptr<Descriptor> descriptor_;  // of its own: an MPI may close the caller's
   Step step_ = Step::begin;
   bool asked_ = false;  // this step's question, whose answer has not come
   std::string received_;

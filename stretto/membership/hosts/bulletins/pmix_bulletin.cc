@@ -13,6 +13,7 @@
 
 #include "stretto/base/machine/library_function.h"
 #include "stretto/base/words.h"
+#include "stretto/membership/hosts/bulletins/at_exit.h"
 
 namespace stretto {
 namespace {
@@ -119,13 +120,6 @@ struct PmixBulletin::Library {
   }
 };
 
-PmixBulletin::~PmixBulletin() {
-  // mpirun takes a process that ends without for lost.
-  if (library_ == nullptr || asked_.valid()) return;
-  auto ended = aside([library = library_] { return library->finalize(nullptr, 0); });
-  (void)taken(ended);
-}
-
 Result<std::shared_ptr<const PmixBulletin::Library>> PmixBulletin::begun() {
   if (library_) return library_;
   if (!beginning_.valid()) {
@@ -138,6 +132,10 @@ Result<std::shared_ptr<const PmixBulletin::Library>> PmixBulletin::begun() {
   if (!answer) return Error{Errc::unavailable, "PMIx, by which the ranks meet: PMIx_Init does not return"};
   if (!*answer) return answer->error();
   library_ = std::exchange(loading_, nullptr);
+  at_exit_of_process([library = library_] {  // mpirun takes a process that ends without for lost
+    auto ended = aside([library] { return library->finalize(nullptr, 0); });
+    (void)taken(ended);
+  });
   return library_;
 }
 

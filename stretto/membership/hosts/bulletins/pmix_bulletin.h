@@ -14,7 +14,6 @@ namespace stretto {
 class PmixBulletin final : public Bulletin {
  public:
   using Bulletin::Bulletin;
-  ~PmixBulletin() override;
   Result<void> publish(const std::string& words) override;
   Result<std::string> look_up() override;
 
