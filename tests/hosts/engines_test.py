@@ -1,6 +1,6 @@
 """Messages between hosts by UCX (over TCP: there is no RDMA here), and hosts that do not have the same UCX.
 
-    engines_test.py PROGRAM LAUNCHED_RANK PYTHON PACKAGE
+engines_test.py PROGRAM LAUNCHED_RANK PYTHON PACKAGE [ByUcxOnHosts]
 """
 
 from __future__ import annotations
@@ -68,15 +68,7 @@ def start(hosts: Hosts, places: tuple[int, ...], *command: str, **of_host_2: str
 
 
 @unittest.skipUnless(ctypes.util.find_library("ucp"), "no UCX is there (libucx0)")
-class ByUcx(unittest.TestCase):
-    def test_what_a_transport_and_a_job_promise(self) -> None:
-        for name, places in PLACES.items() if LONG else [("two of two, in turn", (1, 2, 1, 2))]:
-            with Hosts(max(places)) as hosts:
-                for test in ("order", "sizes", "storm", "count", *(["leave_early"] if places[0] != places[1] else [])):
-                    ranks = start(hosts, places, "env", "STRETTO_BETWEEN=ucx", LAUNCHED_RANK, test)
-                    for i, (status, _, said) in enumerate(ends(ranks)):
-                        self.assertEqual((status, said), (0, ""), f"{test}, {name}, rank {i}")
-
+class TrainingByUcx(unittest.TestCase):
     def expect_all_applied(self, ranks: list[Process], timeout: float = 100) -> str:
         """Returns what rank 0 has said."""
         ended = list(ends(ranks, timeout))
@@ -85,6 +77,16 @@ class ByUcx(unittest.TestCase):
         self.assertEqual(made, applied, ended)
         self.assertNotEqual(made, 0, ended)
         return ended[0][2]
+
+
+class ByUcxOnHosts(TrainingByUcx):
+    def test_what_a_transport_and_a_job_promise(self) -> None:
+        for name, places in PLACES.items() if LONG else [("two of two, in turn", (1, 2, 1, 2))]:
+            with Hosts(max(places)) as hosts:
+                for test in ("order", "sizes", "storm", "count", *(["leave_early"] if places[0] != places[1] else [])):
+                    ranks = start(hosts, places, "env", "STRETTO_BETWEEN=ucx", LAUNCHED_RANK, test)
+                    for i, (status, _, said) in enumerate(ends(ranks)):
+                        self.assertEqual((status, said), (0, ""), f"{test}, {name}, rank {i}")
 
     def test_jobs_train_by_it_and_say_so(self) -> None:
         with Hosts(2) as hosts:
@@ -147,7 +149,8 @@ class ByUcx(unittest.TestCase):
             # One behind the other they take twice as long.
             self.assertLess(took[1], 1.5 * took[0], engine)
 
-    @unittest.skipUnless(LONG, "takes a minute")
+
+class CutOffByUcxOnHosts(TrainingByUcx):
     def test_a_link_that_is_cut_for_25_seconds_has_lost_nothing(self) -> None:
         with Hosts(2) as hosts:
             command = (PROGRAM, "train", "hyperplane", "--steps", "120", "--pace", "1ms", "--out", "/tmp/run")

@@ -15,8 +15,9 @@ import sys
 import tempfile
 import unittest
 
+import managers
 import slurm
-from hosts import HOSTS, Hosts, ends
+from hosts import Hosts, ends
 
 PROGRAM, PYTHON, PACKAGE = (sys.argv.pop(1) for _ in range(3))
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/five_lines.py"
@@ -35,7 +36,7 @@ sys.stdout.write(f"rank {stretto.rank()}: MPI has begun {began} and ended {mpi.M
 """
 
 
-class ManagersTest(unittest.TestCase):
+class ManagersOnHosts(unittest.TestCase):
     def run_ranks(
         self, hosts: Hosts, words: tuple[str, ...], command: tuple[str | pathlib.Path, ...], environment: Environment
     ) -> str:
@@ -69,34 +70,17 @@ class ManagersTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "no Open MPI (openmpi-bin)")
     def test_mpirun(self) -> None:
-        settings = {
-            "plm_rsh_agent": f"{HOSTS} rsh",
-            "oob_tcp_if_include": "10.77.0.0/24",
-            "routed": "direct",
-            "pml": "ob1",
-            "btl": "tcp,self,vader",
-            "btl_tcp_if_include": "eth0",
-        }
-        mca = [word for name, value in settings.items() for word in ("--mca", name, value)]
-        environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        with tempfile.TemporaryDirectory() as folder:  # two mpirun of one user race for the one that they share
-            mca += ["--mca", "orte_tmpdir_base", folder]
-            words = ("mpirun.openmpi", "-n", str(RANKS), "--host", "h1:2,h2:2", "-wdir", "/", "-x", "PYTHONPATH", *mca)
-            with Hosts(2) as hosts:
-                self.expect_both(hosts, words, environment)
-                self.expect_mpi_after(hosts, words, environment, "libmpi.so.40")
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            words, environment = managers.mpirun(folder)
+            self.expect_both(hosts, words, environment)
+            self.expect_mpi_after(hosts, words, environment, "libmpi.so.40")
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_mpiexec(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            shell = pathlib.Path(folder) / "rsh"
-            shell.write_text(f'#!/bin/sh\nexec {HOSTS} rsh "$@"\n')
-            shell.chmod(0o755)
-            words = ("mpiexec.hydra", "-n", str(RANKS), "-hosts", "h1:2,h2:2", "-wdir", "/", "-launcher", "rsh")
-            words += ("-launcher-exec", str(shell), "-localhost", "10.77.0.254")
-            with Hosts(2) as hosts:
-                self.expect_both(hosts, words, {})
-                self.expect_mpi_after(hosts, words, {}, "libmpich.so.12")
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            words, environment = managers.mpiexec(folder)
+            self.expect_both(hosts, words, environment)
+            self.expect_mpi_after(hosts, words, environment, "libmpich.so.12")
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_two_mpiexec_at_once(self) -> None:
@@ -109,7 +93,7 @@ class ManagersTest(unittest.TestCase):
     @unittest.skipUnless(slurm.is_there(), "no Slurm (slurmctld, slurmd, slurm-client, munge)")
     def test_srun(self) -> None:
         with Hosts(3) as hosts, slurm.slurm_on(hosts, 3) as environment:
-            srun = ("srun", "--chdir=/", "--exact", "--overcommit")
+            srun = managers.SRUN
             self.expect_both(hosts, (*srun, "--mpi=pmix", "-N2", "-n4"), environment)
             self.expect_training(hosts, (*srun, "--mpi=none", "-N3", "-n5"), environment, "11223")
             if not LONG:
