@@ -101,8 +101,8 @@ endif()
 set(STRETTO_TEST_PROPERTIES TIMEOUT 600)
 if(STRETTO_SANITIZE STREQUAL thread)
   # UCX is not compiled for the sanitizer, which ends where UCX takes the place of the C library's functions for memory. The loader
-  # gives its mutexes back when the sanitizer knows them no more.
-  file(WRITE ${PROJECT_BINARY_DIR}/tsan_suppressions "mutex:_dl_call_fini\n")
+  # gives its mutexes back when the sanitizer knows them no more, and a fork those that it has taken where the sanitizer did not look.
+  file(WRITE ${PROJECT_BINARY_DIR}/tsan_suppressions "mutex:_dl_call_fini\nmutex:__run_prefork_handlers\n")
   foreach(library ucm ucp ucs uct)
     file(APPEND ${PROJECT_BINARY_DIR}/tsan_suppressions "called_from_lib:lib${library}.so\n")
   endforeach()
