@@ -22,6 +22,7 @@ char* left = nullptr;  // what has been put
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): PMIx has named them.
 extern "C" {
 
 int PMIx_Init(void* process, void*, std::size_t) {
@@ -63,3 +64,4 @@ const char* PMIx_Error_string(int) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
