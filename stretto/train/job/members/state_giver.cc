@@ -32,8 +32,9 @@ class StateGiver::Sending {
     Driver& driver = world_->driver();
     add({sizeof lengths}, one_that_gives_first())
         .give({{reinterpret_cast<const char*>(lengths.data()), sizeof lengths}});
-    add({lengths.begin() + 1, lengths.begin() + 1 + static_cast<std::ptrdiff_t>(state.size())}, one_that_gives_first())
-        .give(std::move(state));
+    const auto end = lengths.begin() + 1 + static_cast<std::ptrdiff_t>(state.size());
+    GivenTexts& texts = add({lengths.begin() + 1, end}, one_that_gives_first());
+    texts.give(std::move(state));
     heard_ = &add({1}, {0, 1});
     heard_->expect();
     driver.notify();
