@@ -24,7 +24,7 @@ class Leaving {
 
  private:
   static constexpr std::chrono::seconds kToLeave{2};
-  const SteadyClock clock_;
+  const SteadyClock clock_{};
   TimePoint end_ = clock_.now() + Duration(kToLeave);
 };
 
