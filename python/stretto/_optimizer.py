@@ -158,8 +158,7 @@ class Optimizer(Wrapper):
         self._drawn = 0  # of the same, by a Sampler
         self._begun = False
         self._stepped = False
-        self._met = False
-        self._all_met = True  # where _met
+        self._all_met: bool | None = None  # of together(); None: not within it
         if not self._job.members_change:
             self._begin()
         _job.add(self)
@@ -191,7 +190,7 @@ class Optimizer(Wrapper):
             set_to_none: a parameter that gets no gradient after this counts as one without, as where plain Torch has
                 None; False: as one with a gradient of zeros, if it had one before.
         """
-        if self._met or self._loop.ended:
+        if self._all_met is not None or self._loop.ended:
             super().zero_grad(set_to_none)
             return
         self._begin()
@@ -220,7 +219,7 @@ class Optimizer(Wrapper):
             Diverged: on every rank, where ranks move their weights by other options (names ranks and rates).
             RankLost: where a rank has died.
         """
-        if self._met:
+        if self._all_met is not None:
             raise UsageError("step() inside together(): expected steps outside, where ranks hand over batches")
         self._tensors.refuse_in_graphs("step()")
         if not self._begun and not self._loop.ended:
@@ -357,7 +356,7 @@ class Optimizer(Wrapper):
         Raises:
             Diverged: as finish().
         """
-        if self._met:
+        if self._all_met is not None:
             yield self._all_met
             return
         self._tensors.refuse_in_graphs("together()")
@@ -372,7 +371,7 @@ class Optimizer(Wrapper):
                 yield all_met
         finally:
             for optimizer in optimizers:
-                optimizer._met = False
+                optimizer._all_met = None
         self._loop.part(self._tensors)
         self._tensors.take_back()
         for optimizer in optimizers:
@@ -391,7 +390,6 @@ class Optimizer(Wrapper):
 
     def _begin_together(self, all_met: bool) -> None:
         self._tensors.give_gradients_back()
-        self._met = True
         self._all_met = all_met
         self._schedulers.begin_together()
         self._watch.rest(True)

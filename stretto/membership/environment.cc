@@ -35,10 +35,13 @@ struct Starter {
   std::span<const char* const> job_variables;  // tell its jobs apart
   const char* only_with = nullptr;             // a variable without which the others are somebody else's
   std::string_view begins = {};                // and what its value begins with
+  const char* other_rank_variable = nullptr;   // counts where rank_variable is not set
+  const char* node_variable = nullptr;         // the number of this host, where local sizes are of each
 };
 
 /// Of a pod of an indexed job of Kubernetes, which says nothing of how many there are.
 constexpr const char* kIndexOfPod = "JOB_COMPLETION_INDEX";
+constexpr const char* kNodeOfSlurm = "SLURM_NODEID";
 
 // A restarted job has another number of restarts: what is left of the one before does not meet it.
 constexpr const char* kTorchrunJob[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
@@ -51,13 +54,21 @@ constexpr const char* kSrunJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 // By hand comes first, then torchrun: what it starts inside a job of another one has that one's variables, too.
 // `stretto run` sets torchrun's: a launcher inside its job sets these anew, the name of the job among them.
 constexpr Starter kStarters[] = {
-    {kMeeting, "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, kMeeting},
+    {kMeeting, "STRETTO_RANKS", "STRETTO_RANK", nullptr, kByHandJob, kMeeting, {}, kIndexOfPod},
     {"stretto run", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob, "TORCHELASTIC_RUN_ID", kRunIdBegins},
     {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", kTorchrunJob},
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", kMpirunJob},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, "MPI_LOCALNRANKS"},
     // Of the step: SLURM_NTASKS is there in a batch script, too, which is one process.
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", kSrunJob},
+    {"srun",
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_PROCID",
+     "SLURM_STEP_TASKS_PER_NODE",
+     kSrunJob,
+     nullptr,
+     {},
+     nullptr,
+     kNodeOfSlurm},
     // Process managers other than hydra. srun sets these, too (--mpi=pmi2).
     {"mpiexec", "PMI_SIZE", "PMI_RANK", nullptr, {}},
 };
@@ -102,10 +113,10 @@ std::optional<int> whole_number(std::string_view words) {
   return words.empty() ? number : std::nullopt;
 }
 
-/// By Slurm's numbers this process is on the first of the nodes on which ranks are.
-int node_of_slurm() {
-  const char* const node = given("SLURM_NODEID");
-  return node != nullptr ? whole_number(node).value_or(0) : 0;
+/// What a variable of Slurm's has; 0 where it is not set.
+int number_of(const char* variable) {
+  const char* const number = given(variable);
+  return number != nullptr ? whole_number(number).value_or(0) : 0;
 }
 
 /// The place that this starter has given to this process; nothing where it has not started it as one of several.
@@ -122,9 +133,8 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
                           " sets it: expected a number of ranks, from 1"));
   }
   const char* rank_variable = starter.rank_variable;
-  if (starter.only_with == kMeeting && given(rank_variable) == nullptr && given(kIndexOfPod) != nullptr) {
-    rank_variable = kIndexOfPod;
-  }
+  const char* const other = starter.other_rank_variable;
+  if (other != nullptr && given(rank_variable) == nullptr && given(other) != nullptr) rank_variable = other;
   const char* word = std::getenv(rank_variable);
   if (word == nullptr && *ranks == 1) return std::nullopt;
   if (word == nullptr) {
@@ -140,7 +150,8 @@ std::optional<LaunchedRank> place_by(const Starter& starter) {
   LaunchedRank place{.rank = *rank, .ranks = *ranks, .local_ranks = *ranks, .starter = starter.name};
   const char* local_size = starter.local_size_variable != nullptr ? std::getenv(starter.local_size_variable) : nullptr;
   if (local_size != nullptr) {
-    const auto local_ranks = tasks_on(starter.job_variables.data() == kSrunJob ? node_of_slurm() : 0, local_size);
+    const auto local_ranks =
+        tasks_on(starter.node_variable != nullptr ? number_of(starter.node_variable) : 0, local_size);
     if (!local_ranks || *local_ranks < 1 || *local_ranks > *ranks) {
       throw UsageError(text(starter.local_size_variable, "='", local_size, "' with ", starter.size_variable, "=", size,
                             ": expected the number of ranks on this host, from 1 to ", *ranks));
@@ -211,22 +222,21 @@ std::shared_ptr<Bulletin> pmi(const LaunchedRank& place) {
 /// Of srun --mpi=none, an address that all ranks reckon alike: the first node, and a port made of the step's numbers.
 std::shared_ptr<Bulletin> first_node_of_slurm(const LaunchedRank& place) {
   const char* const nodes = given("SLURM_STEP_NODELIST");
-  const char* const job = given("SLURM_JOB_ID");
-  if (nodes == nullptr || job == nullptr || (place.rank == 0 && node_of_slurm() != 0)) return nullptr;
+  if (nodes == nullptr || given("SLURM_JOB_ID") == nullptr) return nullptr;
+  if (place.rank == 0 && number_of(kNodeOfSlurm) != 0) return nullptr;
   const std::string node = first_node(nodes);
   const char* const dealt = given("SLURM_DISTRIBUTION");
   if (node.empty() || (dealt != nullptr && std::string_view(dealt).starts_with("arbitrary"))) return nullptr;
   constexpr int kFirstPort = 20'000, kPorts = 10'000, kSteps = 8;
-  const char* const step = given("SLURM_STEP_ID");
-  const int of_step = step != nullptr ? whole_number(step).value_or(0) % kSteps : 0;
-  const int port = kFirstPort + (whole_number(job).value_or(0) % kPorts * kSteps + of_step) % kPorts;
+  const int job = number_of("SLURM_JOB_ID") % kPorts, step = number_of("SLURM_STEP_ID") % kSteps;
+  const int port = kFirstPort + (job * kSteps + step) % kPorts;
   return std::make_shared<GivenAddress>(place.rank, place.ranks, text(node, ':', port));
 }
 
 /// For ranks on several hosts: where rank 0's address is left. Null: all are on one host.
 std::shared_ptr<Bulletin> bulletin_by_environment(const LaunchedRank& place) {
   if (auto meeting = given_meeting(place.rank, place.ranks)) {
-    // Whoever is in the same cluster reaches a pod.
+    // Any other pod of the cluster reaches this one.
     if (given("STRETTO_RANK") != nullptr || given(kIndexOfPod) == nullptr || given("STRETTO_TOKEN") != nullptr) {
       return meeting;
     }

@@ -9,10 +9,9 @@
 namespace stretto {
 namespace {
 
-constexpr Duration kLooksForComersEvery =
-    std::chrono::milliseconds(50);                          // at the newest view, and whether it is to end
-constexpr Duration kTurn = std::chrono::milliseconds(300);  // for one that comes
-constexpr Duration kPause = std::chrono::seconds(1);        // where nobody has asked for so many turns:
+constexpr Duration kLooksForComersEvery = std::chrono::milliseconds(50);  // and whether it is to end
+constexpr Duration kTurn = std::chrono::milliseconds(300);                // for one that comes
+constexpr Duration kPause = std::chrono::seconds(1);                      // where nobody has asked for so many turns:
 constexpr int kTurnsInVain = 10;
 
 /// Thrown by a wait for one that comes, whose turn is over.

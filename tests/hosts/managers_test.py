@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 
 import managers
 import slurm
@@ -62,25 +63,23 @@ class ManagersOnHosts(unittest.TestCase):
         said = re.findall(r"rank \d of \d: \d+ batches", out)
         self.assertEqual(sorted(said), [f"rank {rank} of {RANKS}: 400 batches" for rank in range(RANKS)])
 
-    def expect_mpi_after(self, hosts: Hosts, words: tuple[str, ...], environment: Environment, library: str) -> None:
-        if not pathlib.Path(PACKAGE).exists():
-            return
-        out = self.run_ranks(hosts, words, (PYTHON, "-c", MPI_AFTER, library), environment)
-        self.assertEqual(sorted(out.splitlines()), [f"rank {i}: MPI has begun 0 and ended 0" for i in range(RANKS)])
+    def expect_all_by(self, manager: Callable[[str], managers.Started], library: str) -> None:
+        """Both, and that an MPI, which is in `library`, may begin behind Stretto."""
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            words, environment = manager(folder)
+            self.expect_both(hosts, words, environment)
+            if not pathlib.Path(PACKAGE).exists():
+                return
+            out = self.run_ranks(hosts, words, (PYTHON, "-c", MPI_AFTER, library), environment)
+            self.assertEqual(sorted(out.splitlines()), [f"rank {i}: MPI has begun 0 and ended 0" for i in range(RANKS)])
 
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "no Open MPI (openmpi-bin)")
     def test_mpirun(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
-            words, environment = managers.mpirun(folder)
-            self.expect_both(hosts, words, environment)
-            self.expect_mpi_after(hosts, words, environment, "libmpi.so.40")
+        self.expect_all_by(managers.mpirun, "libmpi.so.40")
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_mpiexec(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
-            words, environment = managers.mpiexec(folder)
-            self.expect_both(hosts, words, environment)
-            self.expect_mpi_after(hosts, words, environment, "libmpich.so.12")
+        self.expect_all_by(managers.mpiexec, "libmpich.so.12")
 
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "no MPICH (mpich)")
     def test_two_mpiexec_at_once(self) -> None:
