@@ -76,16 +76,13 @@ Target meeting_of_a_peer() {
        {.kind = Kind::another},
        {.kind = Kind::refused, .why = Error{Errc::io, "none", 1}},
        {.kind = Kind::met,
-        .host_of = {0, 1, 0},
-        .names = {"h1", "h2", "h1"},
-        .addresses = {{address, 1}, {address, 2}, {address, 3}},
-        .meeting = "first"}},
+        .meeting = "first",
+        .ranks = {{0, "h1", {address, 1}, "1.13.1"}, {1, "h2", {address, 2}, "no"}, {0, "h1", {address, 3}, "no"}}}},
       [](const MeetingWords& words) {
         if (words.kind == Kind::refused) return words.why->rank < kRanks && name_of(words.why->code) != nullptr;
         if (words.kind != Kind::met) return true;
-        const bool all =
-            words.host_of.size() == kRanks && words.names.size() == kRanks && words.addresses.size() == kRanks;
-        return all && std::ranges::all_of(words.host_of, [](int host) { return host >= 0 && host < kRanks; });
+        const auto known = [](const MeetingWords::Rank& rank) { return rank.host >= 0 && rank.host < kRanks; };
+        return words.ranks.size() == kRanks && std::ranges::all_of(words.ranks, known);
       },
       kRanks);
 }

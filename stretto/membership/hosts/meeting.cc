@@ -339,10 +339,14 @@ Result<Roster> Visit::run() {
   if (words->why) return *words->why;
   if (words->kind != MeetingWords::Kind::met)
     return Error{Errc::lost_peer, "rank 0 is lost: it calls nobody together", 0};
-  roster_.members = Members(words->host_of, words->names);
-  roster_.addresses = std::move(words->addresses);
-  roster_.names = std::move(words->names);
-  roster_.ucx = std::move(words->ucx);
+  std::vector<int> host_of;
+  for (MeetingWords::Rank& rank : words->ranks) {
+    host_of.push_back(rank.host);
+    roster_.names.push_back(std::move(rank.name));
+    roster_.addresses.push_back(rank.address);
+    roster_.ucx.push_back(std::move(rank.ucx));
+  }
+  roster_.members = Members(host_of, roster_.names);
   roster_.name = std::move(words->meeting);
   roster_.control = std::make_unique<Control>(network_, line_);
   return std::move(roster_);

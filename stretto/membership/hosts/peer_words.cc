@@ -88,13 +88,13 @@ std::string MeetingWords::encoded() const {
       return line_of({{"refused", why->message}, {"code", static_cast<int>(why->code)}, {"rank", why->rank}});
     case Kind::met: break;
   }
-  json ranks = json::array();
-  for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
-    json one{{"host", host_of[rank]}, {"name", names[rank]}, {"ucx", ucx[rank]}};
-    put(one, addresses[rank]);
-    ranks.push_back(std::move(one));
+  json list = json::array();
+  for (const Rank& rank : ranks) {
+    json one{{"host", rank.host}, {"name", rank.name}, {"ucx", rank.ucx}};
+    put(one, rank.address);
+    list.push_back(std::move(one));
   }
-  return line_of({{"meeting", meeting}, {"ranks", std::move(ranks)}});
+  return line_of({{"meeting", meeting}, {"ranks", std::move(list)}});
 }
 
 Result<MeetingWords> MeetingWords::decoded(std::string_view line, int ranks) {
@@ -113,10 +113,10 @@ Result<MeetingWords> MeetingWords::decoded(std::string_view line, int ranks) {
     words.kind = Kind::met;
     words.meeting = fields.words("meeting");
     fields.list("ranks", ranks, [&](Fields& one) {
-      words.host_of.push_back(one.number("host", 0, ranks - 1));
-      words.names.push_back(one.words("name"));
-      words.addresses.push_back(endpoint_in(one));
-      words.ucx.push_back(one.words("ucx"));
+      words.ranks.push_back({.host = one.number("host", 0, ranks - 1),
+                             .name = one.words("name"),
+                             .address = endpoint_in(one),
+                             .ucx = one.words("ucx")});
     });
   }
   return fields.end(std::move(words));

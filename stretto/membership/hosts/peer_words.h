@@ -44,12 +44,14 @@ struct MeetingWords {
   };
   Kind kind = Kind::come;
   std::optional<Error> why = {};
-  // Where all have met, of each rank.
-  std::vector<int> host_of = {};
-  std::vector<std::string> names = {};
-  std::vector<asio::ip::tcp::endpoint> addresses = {};
-  std::vector<std::string> ucx = {};
-  std::string meeting = {};  ///< its name
+  std::string meeting = {};  ///< its name, where all have met
+  struct Rank {
+    int host = 0;                     ///< its number, from 0 on
+    std::string name = {};            ///< of its host
+    asio::ip::tcp::endpoint address;  ///< at which it listens
+    std::string ucx = {};             ///< its ucx_offer()
+  };
+  std::vector<Rank> ranks = {};
 
   std::string encoded() const;
   /// `ranks`: of the reader's job.

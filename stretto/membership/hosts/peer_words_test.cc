@@ -77,11 +77,8 @@ TEST(PeerWords, OfAMeeting) {
        {.kind = Kind::another},
        {.kind = Kind::refused, .why = Error{Errc::io, "as this test wants it", 1}},
        {.kind = Kind::met,
-        .host_of = {0, 1},
-        .names = {"h1", "h2"},
-        .addresses = {{make_address("::1"), 1}, {make_address("127.0.0.1"), 2}},
-        .ucx = {"1.13.1", "no"},
-        .meeting = "first"}},
+        .meeting = "first",
+        .ranks = {{0, "h1", {make_address("::1"), 1}, "1.13.1"}, {1, "h2", {make_address("127.0.0.1"), 2}, "no"}}}},
       {
           {"1", "it is no object of JSON"},
           {"{}", "it lacks 'meeting'"},

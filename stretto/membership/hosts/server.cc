@@ -200,10 +200,10 @@ void JobServer::Impl::call_together() {
   std::map<std::string, int> hosts;
   MeetingWords words{.kind = MeetingWords::Kind::met, .meeting = options_.name};
   for (const Rank& rank : ranks_) {
-    words.host_of.push_back(hosts.emplace(rank.arrival.host, static_cast<int>(hosts.size())).first->second);
-    words.addresses.push_back(rank.arrival.address);
-    words.names.push_back(rank.arrival.name);
-    words.ucx.push_back(rank.arrival.ucx);
+    words.ranks.push_back({.host = hosts.emplace(rank.arrival.host, static_cast<int>(hosts.size())).first->second,
+                           .name = rank.arrival.name,
+                           .address = rank.arrival.address,
+                           .ucx = rank.arrival.ucx});
   }
   to_all(words);
 }
