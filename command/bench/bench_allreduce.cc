@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "command/bench/peers.h"
 #include "command/bench/rank_places.h"
+#include "command/bench/simulated_allreduce.h"
 #include "command/bench/timed_allreduce.h"
 #include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
@@ -32,6 +34,7 @@ struct AllreduceCommand {
   std::string through;
   int seats = 0;
   bool explain = false;
+  bool predict = false;
   AllreduceTiming timing;
   ComparisonOptions comparison;
 };
@@ -41,6 +44,8 @@ struct Mode {
   std::string library;
   AllreduceOptions options;
 };
+
+constexpr const char* kPredicted = "stretto-predicted";
 
 enum Column : std::size_t { kCalls, kMicroseconds, kBusBandwidth, kCallMedian, kCallP99 };
 
@@ -69,6 +74,10 @@ void describe_options(CommandLine& line, AllreduceCommand& command) {
             [&command](std::string_view, const std::string&) { command.timing.each_call = true; });
   line.flag("--explain", "", "Says which way ours would take, how its ranks are seated, and why; measures nothing.",
             [&command](std::string_view, const std::string&) { command.explain = true; });
+  line.flag("--predict", "",
+            "With --over: beside what ours takes what its schedule would on links as `stretto bench link --both-ways` "
+            "finds them, as a library of its own, stretto-predicted, measured anew in each repetition.",
+            [&command](std::string_view, const std::string&) { command.predict = true; });
   command.comparison.describe_output(line);
   line.example("stretto bench allreduce --against openmpi,mpich,gloo", "Who is faster, by ranks and size.");
   line.example("stretto bench allreduce --ranks 2 --sizes 8 --repeats 20", "The latency between two processes.");
@@ -141,7 +150,8 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
                         "",
                         {{"calls", "calls"}, {"microseconds", "µs"}, {"bus_gb_per_s", "GB/s"}},
                         {}};
-  plan.places = command.places.words();
+  const std::vector<Peer> peers = parse_peers(command.comparison.against);
+  plan.places = command.places.words(peers);
   for (const Mode& mode : parse_modes(command)) {
     AllreduceTiming ours = timing;
     ours.options = mode.options;
@@ -151,7 +161,13 @@ Comparison::Plan make_plan(const AllreduceCommand& command) {
   if (timing.each_call) {
     plan.metrics.insert(plan.metrics.end(), {{"call_median_us", "median of calls, µs"}, {"call_p99_us", "p99, µs"}});
   }
-  for (const Peer& peer : parse_peers(command.places.checked(command.comparison.against))) {
+  if (command.predict) {
+    if (!timing.hosts) throw UsageError("--predict is of messages between hosts: expected --over, too");
+    if (timing.each_call) throw UsageError("--predict knows no single calls: expected it without --percentiles");
+    plan.contenders.push_back(
+        contender(kPredicted, [timing, sizes](int ranks) { return predict_allreduce(ranks, timing, sizes); }));
+  }
+  for (const Peer& peer : peers) {
     plan.contenders.push_back(contender(peer.name, [timing, sizes, peer](int ranks) {
       // Warm-up calls come before the timed ones, and starting takes a while.
       const Duration limit = kPeerStart + (20 * timing.time + 30s) * static_cast<int>(sizes.size());
@@ -191,6 +207,21 @@ std::string side_by_side(const Comparison& comparison) {
   return table.to_text();
 }
 
+// How far the predictions are from what ours took.
+std::string errors_of_predictions(const Comparison& comparison) {
+  const std::vector<Contender>& contenders = comparison.plan().contenders;
+  const auto predicted = std::ranges::find(contenders, kPredicted, &Contender::library);
+  if (predicted == contenders.end()) return {};
+  const auto index = static_cast<std::size_t>(predicted - contenders.begin());
+  std::vector<double> errors;
+  for (const Comparison::Case& at : comparison.cases()) {
+    const double ours = comparison.figure(0, at, kMicroseconds).value.estimate;
+    errors.push_back(std::abs(comparison.figure(index, at, kMicroseconds).value.estimate / ours - 1));
+  }
+  return fmt::format("predictions are off by {} in the median of the sizes, by {} at most\n",
+                     percent(median(errors), 1), percent(std::ranges::max(errors), 1));
+}
+
 // A line for each number of ranks, size and mode of ours.
 void explain(const AllreduceCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
@@ -226,7 +257,8 @@ int run(const AllreduceCommand& command) {
   Comparison comparison(make_plan(command), command.comparison);
   comparison.run([&] {
     const std::string percentiles = command.timing.each_call ? comparison.table({kCallMedian, kCallP99}) : "";
-    return fmt::format("{}{}{}", side_by_side(comparison), percentiles.empty() ? "" : "\n", percentiles);
+    return fmt::format("{}{}{}{}", side_by_side(comparison), errors_of_predictions(comparison),
+                       percentiles.empty() ? "" : "\n", percentiles);
   });
   return kSuccess;
 }

@@ -79,6 +79,7 @@ Comparison::Plan make_plan(const OverlapCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_sizes(command);
   OverlapExperiment experiment = command.experiment;
   experiment.hosts = command.places.make_hosts();
+  const std::vector<Peer> peers = parse_peers(command.comparison.against);
   Comparison::Plan plan{
       "overlap",
       command.places.ranks(),
@@ -91,8 +92,8 @@ Comparison::Plan make_plan(const OverlapCommand& command) {
        {"hidden_blocking", "hidden, blocking"},
        {"hidden_overlapped", "hidden, overlapped"}},
       {{kOurs, "", [=](int ranks) { return with_hidden_shares(measure_overlap(ranks, experiment, sizes)); }}},
-      command.places.words()};
-  for (const Peer& peer : parse_peers(command.places.checked(command.comparison.against))) {
+      command.places.words(peers)};
+  for (const Peer& peer : peers) {
     plan.contenders.push_back({peer.name, "", [=](int ranks) {
                                  const Duration step = 4 * (experiment.work + ranks * experiment.skew) + 500ms;
                                  const PeerJob job{

@@ -95,6 +95,7 @@ Contender theirs(const Peer& peer, const SkewExperiment& experiment, const std::
 
 Comparison::Plan make_plan(const SkewCommand& command) {
   const std::vector<std::uint64_t> sizes = parse_float32_sizes("--sizes", command.sizes);
+  const std::vector<Peer> peers = parse_peers(command.comparison.against);
   Comparison::Plan plan{"skew",
                         command.places.ranks(),
                         "activation",
@@ -105,7 +106,7 @@ Comparison::Plan make_plan(const SkewCommand& command) {
                          {"arrived", "arrived"},
                          {"fresh", "fresh"}},
                         {},
-                        command.places.words()};
+                        command.places.words(peers)};
   const int fewest = *std::ranges::min_element(plan.ranks);
   check_seats(command.experiment.seats, fewest);
   const std::string activations =
@@ -118,7 +119,7 @@ Comparison::Plan make_plan(const SkewCommand& command) {
       plan.contenders.push_back(ours(policy, experiment, sizes));
     }
   }
-  for (const Peer& peer : parse_peers(command.places.checked(command.comparison.against))) {
+  for (const Peer& peer : peers) {
     plan.contenders.push_back(theirs(peer, experiment, sizes));
   }
   return plan;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "command/cli/values.h"
 #include "command/machine/machine.h"
 #include "command/machine/programs.h"
 #include "stretto/observe/temporary_folder.h"
+#include "stretto/observe/whole_file.h"
 
 namespace stretto::command {
 
@@ -28,7 +30,28 @@ Result<std::string> run_program_of(Words words, const Words& environment, const 
   return run_program(words, environment, job.limit);
 }
 
-Result<std::string> run_openmpi(const PeerJob& job, Idle idle) {
+// The places of so many ranks, in blocks as ours, as both MPIs read them.
+std::string slots_of(const PeerJob& job) {
+  Words slots;
+  for (int host = 1; host <= job.hosts->size(); ++host) {
+    slots.push_back(fmt::format("h{}:{}", host, job.ranks / job.hosts->size()));
+  }
+  return fmt::format("{}", fmt::join(slots, ","));
+}
+
+// Has a launcher run beside the switch, from where hosts.sh reaches all hosts.
+void launch_between_hosts(const PeerJob& job, Words& words, Words& environment) {
+  words.insert(words.begin(), {job.hosts->script(), "exec", "0"});
+  for (const std::string& variable : job.hosts->environment()) environment.push_back(variable);
+}
+
+// Open MPI's own limit between hosts, in bytes, and one above all bodies.
+constexpr std::uint64_t kOwnEagerLimit = 65536, kAllEager = std::uint64_t{1} << 30;
+
+Result<std::string> run_openmpi(const PeerJob& job, Idle idle, std::uint64_t eager_limit = kOwnEagerLimit) {
+  if (!job.hosts && eager_limit != kOwnEagerLimit) {
+    return Error{Errc::unavailable, "on one host it would be the same as openmpi (--over)"};
+  }
   // Where two MPIs are installed the plain name may be the other one's.
   std::string mpirun = find_on_path("mpirun.openmpi");
   if (mpirun.empty()) mpirun = find_on_path("mpirun");
@@ -47,19 +70,17 @@ Result<std::string> run_openmpi(const PeerJob& job, Idle idle) {
   };
   set("mpi_yield_when_idle", yields ? "1" : "0");
   if (job.hosts) {
-    Words slots;
-    const int each = job.ranks / job.hosts->size();
-    for (int host = 1; host <= job.hosts->size(); ++host) slots.push_back(fmt::format("h{}:{}", host, each));
     // Bound, the first ranks of all hosts would share this machine's first core.
-    words.insert(words.end(), {"--host", fmt::format("{}", fmt::join(slots, ",")), "--bind-to", "none"});
+    words.insert(words.end(), {"--host", slots_of(job), "--bind-to", "none"});
     set("plm_rsh_agent", job.hosts->script() + " rsh");
     set("pml", "ob1");
     set("osc", "^ucx");
     set("btl", "self,vader,tcp");
     set("btl_tcp_if_include", "eth0");
     set("oob_tcp_if_include", "10.77.0.0/24");
-    words.insert(words.begin(), {job.hosts->script(), "exec", "0"});  // from where hosts.sh reaches all
-    for (const std::string& variable : job.hosts->environment()) environment.push_back(variable);
+    set("btl_tcp_eager_limit", std::to_string(eager_limit));
+    set("btl_tcp_max_send_size", std::to_string(std::max<std::uint64_t>(eager_limit, 131072)));  // 128 KiB is its own
+    launch_between_hosts(job, words, environment);
   } else {
     set("btl", "self,vader");
     environment.push_back("OMPI_MCA_orte_tmpdir_base=" + session.path());
@@ -73,7 +94,21 @@ Result<std::string> run_mpich(const PeerJob& job) {
   if (mpirun.empty()) return missing("mpirun.mpich", "mpich");
   const std::string program = find_companion("stretto-mpich-peer");
   if (program.empty()) return missing("stretto-mpich-peer", "libmpich-dev, at build time");
-  return run_program_of({mpirun, "-n", std::to_string(job.ranks), program}, {}, job);
+  Words words = {mpirun, "-n", std::to_string(job.ranks)};
+  Words environment;
+  const TemporaryFolder session;
+  if (job.hosts) {
+    // Hydra takes a remote shell of one word.
+    const std::string shell = session.path() + "/rsh";
+    write_whole_file(shell, fmt::format("#!/bin/sh\nexec '{}' rsh \"$@\"\n", job.hosts->script())).or_throw();
+    std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
+    // With all transports that it finds, UCX 1.13 stood still from four ranks on.
+    words.insert(words.end(), {"-hosts", slots_of(job), "-launcher", "rsh", "-launcher-exec", shell, "-localhost",
+                               "10.77.0.254", "-genv", "UCX_NET_DEVICES", "eth0", "-genv", "UCX_TLS", "tcp,self,sm"});
+    launch_between_hosts(job, words, environment);
+  }
+  words.push_back(program);
+  return run_program_of(std::move(words), environment, job);
 }
 
 Result<std::string> run_gloo(const PeerJob& job) {
@@ -94,11 +129,16 @@ Result<std::string> run_gloo(const PeerJob& job) {
 }  // namespace
 
 const std::vector<Peer>& known_peers() {
+  static const std::string kOwnEager =
+      fmt::format("TCP, bodies above {} wait (btl_tcp_eager_limit)", to_bytes(kOwnEagerLimit));
   static const std::vector<Peer> peers = {
-      {"openmpi", [](const PeerJob& job) { return run_openmpi(job, Idle::yields_where_cores_are_few); }},
-      {"openmpi-spin", [](const PeerJob& job) { return run_openmpi(job, Idle::spins); }},
-      {"mpich", run_mpich},
-      {"gloo", run_gloo}};
+      {"openmpi", [](const PeerJob& job) { return run_openmpi(job, Idle::yields_where_cores_are_few); }, kOwnEager},
+      {"openmpi-spin", [](const PeerJob& job) { return run_openmpi(job, Idle::spins); }, kOwnEager},
+      {"openmpi-eager",
+       [](const PeerJob& job) { return run_openmpi(job, Idle::yields_where_cores_are_few, kAllEager); },
+       "TCP, nothing waits (btl_tcp_eager_limit)"},
+      {"mpich", run_mpich, "UCX, which chooses what waits (UCX_RNDV_THRESH)"},
+      {"gloo", run_gloo, "TCP, every body waits"}};
   return peers;
 }
 

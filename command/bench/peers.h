@@ -31,9 +31,11 @@ struct Peer {
   std::string name;
   /// Returns its output. Errc::unavailable names the missing part; otherwise as run_program().
   std::function<Result<std::string>(const PeerJob&)> run;
+  /// How it sends between hosts: which bodies wait until the receiver has asked for them (rendezvous).
+  std::string between_hosts;
 };
 
-/// openmpi, openmpi-spin, mpich, gloo (microbench/README.md says how to add one).
+/// openmpi, openmpi-spin, openmpi-eager, mpich, gloo (microbench/README.md says how to add one).
 const std::vector<Peer>& known_peers();
 const Peer& openmpi();
 

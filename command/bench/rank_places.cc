@@ -15,10 +15,15 @@ constexpr const char* kExample = "hosts:4x2";
 }  // namespace
 
 void RankPlaces::describe(CommandLine& line, const std::string& more) {
-  line.option("--ranks", "LIST", "How many processes. Default " + default_ + more + ".", into(ranks_));
+  line.option("--ranks", "LIST", "How many processes, where --over does not say so. Default " + default_ + more + ".",
+              into(ranks_));
+  describe_hosts(line);
+}
+
+void RankPlaces::describe_hosts(CommandLine& line) {
   line.option("--over", "hosts:NxR",
               "R ranks on each of N hosts, by TCP between them: network namespaces of this machine, which root can "
-              "make. Instead of --ranks. Default: all ranks on this host.",
+              "make. Default: all ranks on this host.",
               Setter({"hosts:"}, [this](std::string_view option, const std::string& text) {
                 const std::string kind = "hosts:";
                 const std::vector<std::string> numbers =
@@ -46,17 +51,12 @@ std::shared_ptr<const NamespaceHosts> RankPlaces::make_hosts() const {
   return hosts_ == 0 ? nullptr : std::make_shared<const NamespaceHosts>(hosts_, rate_);
 }
 
-std::string RankPlaces::words() const {
+std::string RankPlaces::words(std::span<const Peer> peers) const {
   if (hosts_ == 0) return {};
-  return fmt::format("{} hosts of {} rank{}, links {}", hosts_, each_, each_ == 1 ? "" : "s",
-                     rate_.empty() ? "not limited" : "of " + rate_);
-}
-
-const std::string& RankPlaces::checked(const std::string& against) const {
-  if (hosts_ > 0 && against.find("mpich") != std::string::npos) {
-    reject("--against", against, "with --over mpich is not there: expected gloo, openmpi, openmpi-spin");
-  }
-  return against;
+  std::string out = fmt::format("{} hosts of {} rank{}, links {}", hosts_, each_, each_ == 1 ? "" : "s",
+                                rate_.empty() ? "not limited" : "of " + rate_);
+  for (const Peer& peer : peers) out += fmt::format("; {}: {}", peer.name, peer.between_hosts);
+  return out;
 }
 
 }  // namespace stretto::command

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "command/bench/peers.h"
 #include "command/cli/command_line.h"
 #include "command/machine/namespace_hosts.h"
 
@@ -17,14 +19,15 @@ class RankPlaces {
 
   /// `more`: what --help says behind the default of --ranks.
   void describe(CommandLine& line, const std::string& more = "");
+  /// The same without --ranks.
+  void describe_hosts(CommandLine& line);
   /// Each number of ranks to measure. Throws UsageError where the options do not fit together.
   std::vector<int> ranks() const;
   /// Makes the hosts of --over; null: all ranks are on this one. Throws as NamespaceHosts.
   std::shared_ptr<const NamespaceHosts> make_hosts() const;
-  /// "4 hosts of 2 ranks, links of 1gbit"; empty where all ranks are on this host.
-  std::string words() const;
-  /// The libraries of --against. Throws UsageError for one that is not measured over hosts.
-  const std::string& checked(const std::string& against) const;
+  /// "4 hosts of 2 ranks, links of 1gbit", and how each peer sends between them; empty where all ranks are on this
+  /// host.
+  std::string words(std::span<const Peer> peers = {}) const;
 
  private:
   std::string default_, ranks_, rate_;

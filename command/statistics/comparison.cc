@@ -37,7 +37,7 @@ void ComparisonOptions::describe_measurement(CommandLine& line, std::vector<std:
   if (!libraries.empty()) {
     line.option("--against", "LIST",
                 "Libraries that are measured in the same run, interleaved and in rotating order: openmpi, openmpi-spin "
-                "(never yields its core), mpich, gloo.",
+                "(never yields its core), openmpi-eager (between hosts: asks nobody before it sends), mpich, gloo.",
                 into(against, std::move(libraries)));
   }
   line.option("--repeats", "N", fmt::format("Repetitions; each starts fresh processes. Default {}.", repeats),
@@ -175,7 +175,7 @@ Json Comparison::to_json() const {
 
 void Comparison::run(const std::function<std::string()>& tables) {
   const Machine machine = this_machine();
-  options_.output.say(machine.to_text() + (plan_.places.empty() ? "" : plan_.places + "\n"));
+  options_.output.say(machine.to_text() + (plan_.places.empty() ? "" : "\n" + plan_.places));
   measure();
   options_.output.say(tables() + notes());
   if (!options_.csv.empty()) write_whole_file(options_.csv, csv()).or_throw();

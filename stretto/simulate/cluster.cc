@@ -57,6 +57,16 @@ std::unique_ptr<Transport> SimulatedCluster::enter(std::shared_ptr<World> world,
   return std::make_unique<Port>(*this, std::move(world), rank);
 }
 
+SimulatedCluster::Traffic SimulatedCluster::sent_between_hosts(int rank) const {
+  Traffic out;
+  for (const Node::Arrival& arrival : nodes_[static_cast<std::size_t>(rank)]->arrivals) {
+    if (all_->members.host_of(arrival.peer) == all_->members.host_of(rank)) continue;
+    ++out.peers;
+    out.messages += arrival.messages;
+  }
+  return out;
+}
+
 void SimulatedCluster::FreeMemory::operator()(std::byte* memory) const {
   std::free(memory);
 }
@@ -186,6 +196,7 @@ void SimulatedCluster::post(Message* message) {
   message->come = 0;
   message->pieces = 1;
   Node::Arrival& last = sender.last_arrival(message->dst);
+  ++last.messages;
   message->queued = network_.shared_card && bytes > NetworkOptions::kPacketBytes;
   if (message->queued || last.reaching > 0) {
     message->transfer = from_seconds(transfer);

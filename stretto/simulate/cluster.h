@@ -106,6 +106,12 @@ class SimulatedCluster {
   /// Events that have happened.
   std::uint64_t events() const { return happened_; }
   std::uint64_t messages() const { return messages_; }
+  /// What a rank has sent to ranks on other hosts.
+  struct Traffic {
+    int peers = 0;
+    std::uint64_t messages = 0;
+  };
+  Traffic sent_between_hosts(int rank) const;
 
   // ---- faults ----
 

@@ -52,6 +52,7 @@ struct SimulatedCluster::Node {
     TimePoint time;                 // when the last one arrives
     TimePoint reached;              // when the last one that goes through the receiver's card comes there
     int reaching = 0;               // so many are on their way to it, or there
+    std::uint64_t messages = 0;     // so many have been sent
     std::vector<Message*> there{};  // at fair cards, in order; the first is under way
   };
   Arrival& last_arrival(int peer) {

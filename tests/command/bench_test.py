@@ -12,7 +12,7 @@ import tempfile
 
 from program import STRETTO, ProgramTest, alive, children_of, main, stretto, wait_until
 
-PEERS = ("openmpi", "openmpi-spin", "mpich", "gloo")
+PEERS = ("openmpi", "openmpi-spin", "openmpi-eager", "mpich", "gloo")
 TINY = {
     "allreduce": ("--ranks", "2", "--sizes", "4,4KiB", "--time", "2ms"),
     "skew": ("--ranks", "3", "--sizes", "64", "--activations", "full,quorum:2", "--rounds", "2"),

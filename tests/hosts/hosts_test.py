@@ -454,19 +454,30 @@ class AsHostsAre(unittest.TestCase):
     def test_bench_makes_hosts_of_its_own(self) -> None:
         with Hosts(2):  # where none can be made, this says so
             pass
-        for benchmark, *options in (
-            ("allreduce", "--time", "5ms"),
-            ("skew", "--rounds", "2", "--activations", "solo"),
-            ("overlap", "--steps", "2"),
+        for benchmark, others, *options in (
+            ("allreduce", ["openmpi-eager"], "--time", "5ms"),
+            ("skew", [], "--rounds", "2", "--activations", "solo"),
+            ("overlap", [], "--steps", "2"),
         ):
             command = (PROGRAM, "bench", benchmark, "--over", "hosts:2x2", "--rate", "1gbit", "--sizes", "4KiB")
+            options += ["--against", ",".join(others)] if others else []
             ran = subprocess.run(
                 [*command, "--repeats", "1", "--json", *options], capture_output=True, text=True, check=False
             )
             self.assertEqual(ran.returncode, 0, ran.stderr)
             found = json.loads(ran.stdout)
-            self.assertEqual([(row["library"], row["ranks"]) for row in found["rows"]], [("stretto", 4)])
-            self.assertEqual(found["places"], "2 hosts of 2 ranks, links of 1gbit")
+            libraries = ["stretto", *others]
+            self.assertEqual([(row["library"], row["ranks"]) for row in found["rows"]], [(name, 4) for name in libraries])
+            where, *between = found["places"].split("; ")
+            self.assertEqual(where, "2 hosts of 2 ranks, links of 1gbit")
+            self.assertEqual([line.split(": ")[0] for line in between], others)
+        beside = (PROGRAM, "bench", "allreduce", "--over", "hosts:2x1", "--sizes", "8", "--time", "5ms", "--repeats", "1")
+        ran = subprocess.run(
+            [*beside, "--predict", "--against", "mpich", "--json"], capture_output=True, text=True, check=True
+        )
+        libraries = [row["library"] for row in json.loads(ran.stdout)["rows"]]
+        self.assertEqual(libraries, ["stretto", "stretto-predicted", "mpich"], ran.stderr)
+        self.assertIn("predictions are off by", ran.stderr)
         refused = subprocess.run(["unshare", "--user", *command], capture_output=True, text=True, check=False)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("no hosts can be made on this machine: hosts.sh: skipped: needs root", refused.stderr)

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "command/bench/link/timed_link.h"
+#include "command/bench/rank_places.h"
 #include "command/cli/command_line.h"
 #include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
@@ -21,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 struct LinkCommand {
+  RankPlaces places{"2"};
   std::string sizes = "4,64,1KiB,16KiB,256KiB,1MiB,4MiB,16MiB";
   Duration time = 200ms;
   Ways ways = Ways::one;
@@ -33,6 +35,7 @@ void describe_options(CommandLine& line, LinkCommand& command) {
   line.option("--sizes", "LIST", "Bytes of float32 in a message, two sizes at least. Default " + command.sizes + ".",
               into(command.sizes));
   line.option("--time", "TIME", "Spent on each size. Default 200ms.", into(command.time, "200ms"));
+  command.places.describe_hosts(line);
   line.flag("--both-ways", "", "Two messages at the same time, one in each direction, as allreduces exchange them.",
             [&command](std::string_view, const std::string&) { command.ways = Ways::both; });
   line.flag("--sharing", "",
@@ -42,6 +45,7 @@ void describe_options(CommandLine& line, LinkCommand& command) {
   command.output.add_option(line);
   line.example("stretto bench link", "Between two processes of this host.");
   line.example("mpirun -n 2 --host a,b stretto bench link", "Between two hosts.");
+  line.example("stretto bench link --over hosts:2x1 --rate 1gbit", "Between two that this machine pretends to be.");
   line.example("mpirun -n 3 --host a,b,c stretto bench link --sharing --sizes 256KiB,1MiB,4MiB",
                "Two hosts that send to a third.");
   line.note(
@@ -78,8 +82,8 @@ nlohmann::ordered_json to_json(const TimedLink& link, const LinkLine& line) {
   return json;
 }
 
-int run_sharing(const LinkCommand& command, std::span<const std::uint64_t> sizes) {
-  const TimedSharing sharing = measure_sharing(sizes, command.time).or_throw();
+int run_sharing(const LinkCommand& command, std::span<const std::uint64_t> sizes, const NamespaceHosts* hosts) {
+  const TimedSharing sharing = measure_sharing(sizes, command.time, hosts).or_throw();
   if (sharing.transfers.empty()) return kSuccess;  // rank 0 tells
   const Unevenness unevenness = fit_unevenness(sharing.transfers);
   Table table({"message", "the first, us", "both, us", "of"});
@@ -111,8 +115,13 @@ int run(const LinkCommand& command) {
   if (command.sharing && command.ways == Ways::both) {
     throw UsageError("--sharing is of two messages in one direction; expected it without --both-ways");
   }
-  if (command.sharing) return run_sharing(command, sizes);
-  const TimedLink link = measure_link(sizes, command.time, command.ways).or_throw();
+  const int ranks = command.sharing ? 3 : 2;
+  if (const int all = command.places.ranks().front(); !command.places.words().empty() && all != ranks) {
+    throw UsageError(fmt::format("--over has {} ranks, and this measures {}: expected hosts:{}x1", all, ranks, ranks));
+  }
+  const auto hosts = command.places.make_hosts();
+  if (command.sharing) return run_sharing(command, sizes, hosts.get());
+  const TimedLink link = measure_link(sizes, command.time, command.ways, hosts.get()).or_throw();
   if (link.transfers.empty()) return kSuccess;  // rank 0 tells
   const LinkLine line = fit_line(link.transfers);
   const auto worst = std::ranges::max_element(

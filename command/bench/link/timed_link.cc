@@ -94,6 +94,18 @@ class LinkRank {
   std::vector<float> mine_, theirs_;
 };
 
+/// Rank 0's report; nothing in another rank that a launcher has started.
+Result<std::string> report_of(int ranks, const RankMain& main, const NamespaceHosts* hosts) {
+  if (hosts != nullptr) return report_of_rank_0({.ranks = ranks}, main, hosts);
+  JobOptions options{.ranks = ranks, .tell = [](const std::string&) {}};  // the Error says it
+  options.grace_after_loss = std::chrono::seconds(1);
+  const auto result = launch(options, main);
+  if (!result) return result.error();
+  if (result->interrupted) throw Interrupted("interrupted");
+  if (!result->ok()) return Error{Errc::aborted, result->cause, result->first_lost};
+  return result->reports.front();
+}
+
 }  // namespace
 
 LinkLine fit_line(std::span<const TimedTransfer> transfers, FitErrors errors) {
@@ -123,23 +135,23 @@ LinkLine fit_line(std::span<const TimedTransfer> transfers, FitErrors errors) {
   return {latency, 1 / byte};
 }
 
-Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time, Ways ways) {
+Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time, Ways ways,
+                               const NamespaceHosts* hosts) {
   if (const auto launched = launched_rank(); launched && launched->ranks != 2) {
     throw UsageError(fmt::format("a link has two ends, and {} has started {} ranks; start two, as in mpirun -n 2",
                                  launched->starter, launched->ranks));
   }
-  JobOptions options{.ranks = 2, .tell = [](const std::string&) {}};  // the Error says it
-  options.grace_after_loss = std::chrono::seconds(1);
-  const auto result = launch(options, [&](RankContext& context) {
-    LinkRank(context, sizes, ways).run(sizes, time);
-    return 0;
-  });
-  if (!result) return result.error();
-  if (result->interrupted) throw Interrupted("interrupted");
-  if (!result->ok()) return Error{Errc::aborted, result->cause, result->first_lost};
+  const auto said = report_of(
+      2,
+      [&](RankContext& context) {
+        LinkRank(context, sizes, ways).run(sizes, time);
+        return 0;
+      },
+      hosts);
+  if (!said) return said.error();
 
   TimedLink link;
-  std::istringstream report(result->reports.front());
+  std::istringstream report(*said);
   report >> link.transport;
   for (TimedTransfer transfer{}; report >> transfer.bytes >> transfer.seconds;) link.transfers.push_back(transfer);
   return link;
@@ -239,25 +251,24 @@ void measure_on(RankContext& context, std::span<const std::uint64_t> sizes, Dura
 
 }  // namespace
 
-Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Duration time) {
+Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Duration time, const NamespaceHosts* hosts) {
   if (const auto launched = launched_rank(); launched && launched->ranks != kRanks) {
     throw UsageError(
         fmt::format("two ranks that share the card of a third are {}, and {} has started {} ranks; start "
                     "three, as in mpirun -n 3",
                     kRanks, launched->starter, launched->ranks));
   }
-  JobOptions options{.ranks = kRanks, .tell = [](const std::string&) {}};  // the Error says it
-  options.grace_after_loss = std::chrono::seconds(1);
-  const auto result = launch(options, [&](RankContext& context) {
-    measure_on(context, sizes, time);
-    return 0;
-  });
-  if (!result) return result.error();
-  if (result->interrupted) throw Interrupted("interrupted");
-  if (!result->ok()) return Error{Errc::aborted, result->cause, result->first_lost};
+  const auto said = report_of(
+      kRanks,
+      [&](RankContext& context) {
+        measure_on(context, sizes, time);
+        return 0;
+      },
+      hosts);
+  if (!said) return said.error();
 
   TimedSharing sharing;
-  std::istringstream report(result->reports.front());
+  std::istringstream report(*said);
   report >> sharing.transport;
   for (SharedTransfer transfer{}; report >> transfer.bytes >> transfer.first >> transfer.last;) {
     sharing.transfers.push_back(transfer);

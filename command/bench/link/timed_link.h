@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "command/machine/namespace_hosts.h"
 #include "stretto/base/clock.h"
 #include "stretto/base/error.h"
 
@@ -46,9 +47,11 @@ enum class Ways {
   both,  ///< two messages go at the same time, one in each direction; a transfer is over when both have come
 };
 
-/// Messages of each size go between rank 0 and rank 1 for `time`. The ranks are two processes on this host, or those
-/// that mpirun, srun or torchrun has started. Errc as launch(); throws UsageError where these are not two.
-Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time, Ways ways = Ways::one);
+/// Messages of each size go between rank 0 and rank 1 for `time`. The ranks are two processes on this host, or on two
+/// of `hosts`, or those that mpirun, srun or torchrun has started. Errc as launch(); throws UsageError where these are
+/// not two.
+Result<TimedLink> measure_link(std::span<const std::uint64_t> sizes, Duration time, Ways ways = Ways::one,
+                               const NamespaceHosts* hosts = nullptr);
 
 /// Two equal messages that were sent to one rank at the same time: seconds from then until each had been received.
 struct SharedTransfer {
@@ -64,9 +67,10 @@ struct TimedSharing {
 };
 
 /// Ranks 1 and 2 each send as many bytes of float32 to rank 0 at the same time, again and again for `time` a size,
-/// twenty times at least. The ranks are three processes on this host, or those that mpirun, srun or torchrun has
-/// started. Errc as launch(); throws UsageError where these are not three.
-Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Duration time);
+/// twenty times at least. The ranks are three processes on this host, or on three of `hosts`, or those that mpirun,
+/// srun or torchrun has started. Errc as launch(); throws UsageError where these are not three.
+Result<TimedSharing> measure_sharing(std::span<const std::uint64_t> sizes, Duration time,
+                                     const NamespaceHosts* hosts = nullptr);
 
 /// Medians of the transfers of one size, in seconds.
 struct SharedSize {

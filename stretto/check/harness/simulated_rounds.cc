@@ -11,6 +11,8 @@
 namespace stretto {
 namespace {
 
+constexpr std::uint64_t kBoardBytes = 16 << 20;  // of a host; what is never touched costs nothing
+
 /// What all ranks have been handed in a round.
 struct Seen {
   std::uint64_t batches;
@@ -21,7 +23,14 @@ struct Seen {
 
 struct Job {
   Job(const SimulatedRoundsOptions& o, const std::function<void(const RoundResult&)>& hear)
-      : options(o), on_round(hear), cluster(o.ranks, o.network, o.seed), random(o.seed, 0x726f756e6473) {}
+      : options(o), on_round(hear), cluster(o.ranks, o.network, o.seed), random(o.seed, 0x726f756e6473) {
+    if (o.hosts == 0) return;
+    if (o.hosts > o.ranks) throw UsageError(text(o.hosts, " hosts of ", o.ranks, " ranks: expected a rank each"));
+    std::vector<int> host_of;
+    for (int rank = 0; rank < o.ranks; ++rank) host_of.push_back(rank * o.hosts / o.ranks);
+    cluster.place(Members(host_of));
+    cluster.share_memory(kBoardBytes);
+  }
 
   const SimulatedRoundsOptions& options;
   const std::function<void(const RoundResult&)>& on_round;
@@ -134,6 +143,11 @@ SimulatedRounds simulate_rounds(const SimulatedRoundsOptions& options,
                       .events = job.cluster.events(),
                       .messages = job.cluster.messages(),
                       .all_ranks_agree = job.agree};
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    const SimulatedCluster::Traffic sent = job.cluster.sent_between_hosts(rank);
+    out.busiest.peers = std::max(out.busiest.peers, sent.peers);
+    out.busiest.messages = std::max(out.busiest.messages, sent.messages);
+  }
   for (const Seen& seen : job.rounds) {
     out.batches += seen.batches;
     out.sum += seen.sum;

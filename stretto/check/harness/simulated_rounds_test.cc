@@ -56,6 +56,23 @@ TEST(SimulatedRounds, Of1024RanksDrawAmongThoseThatHaveNotDrained) {
   run(job_of(1024, Policy::majority()), false);
 }
 
+/// A leader a host, to few others: for each doubling of the hosts a message of the sum, and one of the activation.
+/// Under a quorum it tells the counter of those that come on its host, too.
+TEST(SimulatedRounds, Of128HostsTalkFromLeaderToLeader) {
+  constexpr std::uint64_t kDoublings = 7;
+  for (const auto& [policy, a_round] : {std::pair(Policy::full(), kDoublings),
+                                        {Policy::solo(), 2 * kDoublings},
+                                        {Policy::at_least(512), 2 * kDoublings + 4}}) {
+    SimulatedRoundsOptions options = job_of(1024, policy);
+    options.hosts = 128;
+    options.steps = 20;
+    const SimulatedRounds out = run(options, false);
+    EXPECT_LE(out.busiest.peers, 9) << policy.to_string();
+    EXPECT_LE(out.busiest.messages, a_round * out.rounds + 4 * kDoublings)
+        << policy.to_string() << ", and at both ends";
+  }
+}
+
 /// 10,000 ranks, whose state is larger by a few peers a rank, fit into 1 GB. Where a sanitizer has an allocator of its
 /// own, mallinfo2() counts nothing.
 TEST(SimulatedRounds, TakeLittleMemoryARank) {
