@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "command/bench/link/timed_link.h"
 #include "command/bench/timed_allreduce.h"
+#include "command/bench/timed_link.h"
 
 namespace stretto::command {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "command/bench/link/timed_link.h"
 #include "command/bench/timed_allreduce.h"
+#include "command/bench/timed_link.h"
 #include "command/cli/command_line.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "command/bench/limits.h"
+#include "command/bench/limits/limits.h"
 #include "command/cli/commands.h"
 #include "command/cli/exit_code.h"
 #include "command/cli/output.h"

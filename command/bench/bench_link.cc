@@ -6,8 +6,8 @@
 #include <set>
 #include <span>
 
-#include "command/bench/link/timed_link.h"
 #include "command/bench/rank_places.h"
+#include "command/bench/timed_link.h"
 #include "command/cli/command_line.h"
 #include "command/cli/commands.h"
 #include "command/cli/exit_code.h"

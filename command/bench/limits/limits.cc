@@ -1,4 +1,4 @@
-#include "command/bench/limits.h"
+#include "command/bench/limits/limits.h"
 
 #include <fmt/format.h>
 #include <linux/futex.h>

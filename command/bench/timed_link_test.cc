@@ -1,4 +1,4 @@
-#include "command/bench/link/timed_link.h"
+#include "command/bench/timed_link.h"
 
 #include <gtest/gtest.h>
 
