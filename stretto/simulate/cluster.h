@@ -106,7 +106,7 @@ class SimulatedCluster {
   /// Events that have happened.
   std::uint64_t events() const { return happened_; }
   std::uint64_t messages() const { return messages_; }
-  /// What a rank has sent to ranks on other hosts.
+  /// Messages of a rank to ranks on other hosts.
   struct Traffic {
     int peers = 0;
     std::uint64_t messages = 0;
