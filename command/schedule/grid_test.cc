@@ -23,6 +23,16 @@ TEST(GridText, ShowsSeatsLinesAndCost) {
             "headers of these messages, and 26 small ones that begin and end rounds, come on top\n");
 }
 
+/// As docs/grid_round.svg draws them.
+TEST(GridText, ShowsNineNodesAsThePictureOfALateOneHasThem) {
+  EXPECT_THAT(grid_text(GridLayout(9), 9), StartsWith(" 0 3 6\n"
+                                                      " 1 4 7\n"
+                                                      " 2 5 8\n"
+                                                      "\n"
+                                                      "dimension 0: {0,1,2} {3,4,5} {6,7,8}\n"
+                                                      "dimension 1: {0,3,6} {1,4,7} {2,5,8}\n"));
+}
+
 /// 2d(p − 1)/p models a node, each way.
 TEST(GridText, CountsTheBytesOfACube) {
   const std::string text = grid_text(GridLayout(64, {.dimensions = 3}), 1000);
