@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command/reproduce/reproductions.h"
+#include "stretto/collective/lines/line_options.h"
 #include "stretto/train/simulated/churn.h"
 
 namespace stretto::command {
@@ -130,6 +131,12 @@ std::vector<Experiment> grid_semantics_experiments(const ReproduceCommand& comma
 Judgement judge_grid_semantics(const Experiment& finished);
 /// The same figures, of which nothing is required.
 Judgement show_grid_semantics(const Experiment& finished);
+
+/// The share of what its nodes' own steps have moved an elastic grid by that is still in their models: of 4 × 4 nodes
+/// in virtual time, whose steps are of log-normal length, while a round of a line takes as long as one.
+double surviving_share(ElasticUpdate update, double alpha, std::uint64_t seed);
+/// Holds where ElasticUpdate::paper keeps the shares that were reckoned for three alphas, to 0.02, and carry all.
+Judgement judge_surviving_steps(std::span<const Experiment> finished);
 
 /// `stretto reproduce grid-scaling`: an elastic grid and parameter servers on 1, 4 and 16 nodes with AlexNet's
 /// parameters, its step and its link (Peng, UCB/EECS-2018-77, Table 4.1), in virtual time and without gradients. Then

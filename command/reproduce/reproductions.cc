@@ -222,10 +222,12 @@ const std::vector<Reproduction>& table() {
        "of synchronous SGD, of averaging in groups, and of an elastic grid by the paper's rule and by those that lose "
        "no step, with momentum that stays local or travels with the model, with contributions missing, and sent by a "
        "byte for each number. A small "
-       "model with real gradients in virtual time. Two minutes on one core.",
+       "model with real gradients in virtual time. Then how much of their own steps nodes keep under both rules. Two "
+       "minutes on one core.",
        "digits",
        {.ranks = 64, .repeats = 5, .steps = 60, .pace = 12500us},
-       grid_semantics_experiments},
+       grid_semantics_experiments,
+       judge_surviving_steps},
       {"grid-scaling",
        "Throughput of an elastic grid and of servers, by the number of nodes: Peng, Table 4.1.",
        "AlexNet's parameters on 1, 4 and 16 nodes over the paper's link (Peng, UCB/EECS-2018-77, Table 4.1): an "

@@ -9,6 +9,14 @@
 
 namespace stretto {
 
+void move_towards_mean(DataType type, std::span<std::byte> mine, const GridSlice& slice, std::size_t behind,
+                       ElasticUpdate update, double alpha) {
+  if (update == ElasticUpdate::carry && slice.brought == nullptr) return;
+  if (update == ElasticUpdate::paper) scale(type, mine, mine, 1 - alpha);
+  add_scaled(type, mine, {slice.sum + behind, mine.size()}, alpha / slice.members);
+  if (update == ElasticUpdate::carry) add_scaled(type, mine, {slice.brought + behind, mine.size()}, -alpha);
+}
+
 GridModel::GridModel(Replica& replica, Momentum momentum)
     : replica_(replica), kind_(momentum), buckets_(replica.parameter_buckets()) {
   if (momentum == Momentum::exchanged && !has_momentum(replica)) {
@@ -59,15 +67,13 @@ void GridModel::for_each_piece(std::size_t bucket, std::uint64_t begin, std::uin
 }
 
 void GridModel::move(const GridSlice& slice, ElasticUpdate update, double alpha) {
-  if (update == ElasticUpdate::carry && slice.brought == nullptr) return;
   const bool is_momentum = slice.bucket >= replica_.parameter_buckets().size();
-  if (is_momentum && kind_ == Momentum::exchanged) return exchange(slice);
-  const DataType type = buckets_[slice.bucket].type;
-  const double share = alpha / slice.members;
+  if (is_momentum && kind_ == Momentum::exchanged) {
+    if (slice.brought != nullptr) exchange(slice);
+    return;
+  }
   for_each_piece(slice.bucket, slice.offset, slice.count, [&](std::span<std::byte> mine, std::size_t behind) {
-    if (update == ElasticUpdate::paper) scale(type, mine, mine, 1 - alpha);
-    add_scaled(type, mine, {slice.sum + behind, mine.size()}, share);
-    if (update == ElasticUpdate::carry) add_scaled(type, mine, {slice.brought + behind, mine.size()}, -alpha);
+    move_towards_mean(buckets_[slice.bucket].type, mine, slice, behind, update, alpha);
   });
 }
 

@@ -11,6 +11,11 @@
 
 namespace stretto {
 
+/// Moves numbers of this node, from `behind` bytes behind the begin of a slice on, towards their mean: all that
+/// ElasticUpdate says.
+void move_towards_mean(DataType type, std::span<std::byte> mine, const GridSlice& slice, std::size_t behind,
+                       ElasticUpdate update, double alpha);
+
 /// The numbers of a rank that the lines of a grid average: the parameters of its replica, and behind them, where it is
 /// asked for, the momentum of its optimizer, a bucket for each type, which moves by the same rule and the same alpha;
 /// or is exchanged, along a direction of which all nodes of a line draw the same for a round (turn_about_mean()).
