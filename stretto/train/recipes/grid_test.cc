@@ -156,6 +156,19 @@ TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
   }
 }
 
+/// Else a rank that waits for others would be woken at the same virtual time for ever.
+TEST(ElasticGrid, NothingIsDueInLinesThatHaveStopped) {
+  SimulatedCluster cluster(2, {}, 1);
+  VirtualRanks(cluster).run([&](VirtualRank& place) {
+    RankOverTransport rank(place.transport(), place.clock(), &place);
+    place.drive_engine(&rank.world().engine());
+    GridAllreduce grid(rank.world().engine(), {{DataType::float64, 2}}, {.grid = {.dimensions = 1}, .line = {}});
+    EXPECT_TRUE(grid.stop(place, TimePoint::never()));
+    EXPECT_FALSE(place.wait([] { return false; }, place.deadline(1min)));
+    place.drive_engine(nullptr);
+  });
+}
+
 TEST(ElasticGrid, SaysForWhomALineStandsStill) {
   TrainOptions options{.algorithm = "easgd-grid", .ranks = 4, .steps = 300, .pace = 100ms};
   options.simulated = true;

@@ -105,7 +105,8 @@ RankSet LineRounds::missing() const {
 }
 
 TimePoint LineRounds::poll_by() const {
-  if (failed() || is_alone()) return TimePoint::never();
+  // Once it stops nothing of it is due at a time.
+  if (failed() || is_alone() || stops_.load(std::memory_order_acquire)) return TimePoint::never();
   TimePoint by = say_at_;
   {
     const MutexLock lock(mutex_);
