@@ -111,7 +111,7 @@ class Grid final : public Recipe {
     if (const auto why = failure()) return *why;
     end_steps();
     if (!ended_) {
-      exchange(0);
+      answer_lines();
       auto over = average_.drain(driver);
       if (!over || !*over) return over;
       ended_ = true;
@@ -169,27 +169,31 @@ class Grid final : public Recipe {
     if (average_.steps() >= context_.options.local_steps) average_.hand_over();
   }
 
-  /// This rank has no batches left. The next average of all that it takes may be the model at the end, or the last one
-  /// where it has made no step since: it moves no more then, though lines go on. They get its last steps.
+  /// This rank has no batches left: lines get its last steps, unless an average of all has them already.
   void end_steps() {
-    if (stays_from_) return;
-    if (steps_ % choices_.every != 0) exchange(steps_ % choices_.every);
-    stays_from_ = rounds() + (average_.steps() != 0 ? 1 : 0);
+    const std::uint64_t last = std::exchange(ends_steps_, true) ? 0 : steps_ % choices_.every;
+    if (last != 0 && average_.steps() != 0) exchange(last);
   }
 
   /// Moves towards what the lines have brought, and shows them the model, which has made so many steps of its own
   /// since.
   void exchange(std::uint64_t steps) {
     if (grid_ == nullptr) return;
-    const bool stays = stays_from_ && rounds() >= *stays_from_;
     model_.look();
-    const int taken = grid_->take([&](const GridSlice& slice) {
-      if (!stays) model_.move(slice, choices_.grid.line.update, choices_.alpha);
-    });
-    if (steps == 0 && (taken == 0 || stays)) return grid_->publish(nullptr);
+    const int taken =
+        grid_->take([&](const GridSlice& slice) { model_.move(slice, choices_.grid.line.update, choices_.alpha); });
+    if (steps == 0 && taken == 0) return grid_->publish(nullptr);
     Contribution& copy = grid_->acquire();
     model_.copy_to(copy);
     grid_->publish(&copy, steps);
+  }
+
+  /// This rank's model is in the hands of the average of all, which replaces it: lines go on among those that compute,
+  /// and it neither moves by them nor brings them anything new, which would be in no average.
+  void answer_lines() {
+    if (grid_ == nullptr) return;
+    (void)grid_->take([](const GridSlice&) {});
+    grid_->publish(nullptr);
   }
 
   /// Waits for all ranks: meanwhile this one's lines go on with those that still compute.
@@ -200,7 +204,7 @@ class Grid final : public Recipe {
       Result<int> rounds = waits(by);
       if (rounds || rounds.error().code != Errc::timeout || by == deadline) return rounds;
       if (const auto why = failure()) return *why;
-      exchange(0);
+      answer_lines();
     }
   }
 
@@ -210,8 +214,8 @@ class Grid final : public Recipe {
   GridModel model_;
   std::shared_ptr<GridAllreduce> grid_;  // null: there is one rank
   std::uint64_t steps_ = 0;
-  std::optional<Round> stays_from_;  // so many rounds of all on; end_steps()
-  bool ended_ = false;               // the last round of all ranks is over
+  bool ends_steps_ = false;  // there are no batches left
+  bool ended_ = false;       // the last round of all ranks is over
 };
 
 /// Where all ranks meet at the end alone: `momentum` says whether lines average it before.

@@ -156,6 +156,25 @@ TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
   }
 }
 
+TEST(ElasticGrid, ARankThatWaitsForAllBringsItsLinesNothingNew) {
+  constexpr std::uint64_t kOwn = 10;
+  for (const std::uint64_t sync_every : {std::uint64_t{0}, std::uint64_t{5}}) {
+    TrainOptions options{.algorithm = "easgd-grid", .ranks = 4, .steps = kOwn, .pace = 100ms};
+    options.sync_every = sync_every;
+    options.simulated = true;
+    options.data = "partitioned";
+    options.imbalance = "persistent:rank=3,factor=4";
+    const RunSummary run = run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}}).value();
+    ASSERT_EQ(run.lines.size(), 2u);
+    for (const auto& dimension : run.lines) {
+      for (const GridCounts& rank : dimension) {
+        EXPECT_GT(rank.contributed, 0u);
+        EXPECT_LE(rank.contributed, kOwn) << "a model after each of its own steps, at most";
+      }
+    }
+  }
+}
+
 /// Else a rank that waits for others would be woken at the same virtual time for ever.
 TEST(ElasticGrid, NothingIsDueInLinesThatHaveStopped) {
   SimulatedCluster cluster(2, {}, 1);
