@@ -123,7 +123,12 @@ Result<std::string> Etcd::ask(const char* what, const std::string& words, bool c
 }
 
 Result<std::vector<Etcd::Value>> Etcd::read(std::string_view begins) {
-  const auto answer = ask("kv/range", range_of(begins).dump(), false);
+  return read_range(begins, behind(begins));
+}
+
+Result<std::vector<Etcd::Value>> Etcd::read_range(std::string_view first, std::string_view end) {
+  const EtcdJson range = {{"key", in_base64(first)}, {"range_end", in_base64(end)}};
+  const auto answer = ask("kv/range", range.dump(), false);
   if (!answer) return answer.error();
   try {
     std::vector<Value> values;

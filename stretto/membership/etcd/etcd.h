@@ -52,6 +52,8 @@ class Etcd {
 
   /// All whose keys begin so, in the order of the keys. Errors as change().
   Result<std::vector<Value>> read(std::string_view begins);
+  /// All from the first key to the one before `end`, likewise.
+  Result<std::vector<Value>> read_range(std::string_view first, std::string_view end);
   /// The revision of the change; 0: it has not been made, since something is not as is said. Errc::lost_peer: no server
   /// can be reached; Errc::unavailable: etcd answers, and refuses; Errc::timeout: whether it has been made is unknown.
   Result<Revision> change(const Change& change);

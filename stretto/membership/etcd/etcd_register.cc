@@ -9,10 +9,10 @@ namespace stretto {
 namespace {
 
 /// A key that comes behind those of smaller numbers.
-std::string key_of_note(const std::string& notes, std::uint64_t number) {
+std::string numbered(const std::string& begins, std::uint64_t number) {
   constexpr int kDigits = 12;
   std::ostringstream key;
-  key << notes << std::setfill('0') << std::setw(kDigits) << number;
+  key << begins << std::setfill('0') << std::setw(kDigits) << number;
   return key.str();
 }
 
@@ -42,7 +42,7 @@ Result<void> EtcdRegister::take_over(const std::string& job) {
 
 /// With the notes, in one answer: they go with their view.
 Result<Registered> EtcdRegister::read() {
-  const auto all = etcd_.read(all_);
+  const auto all = etcd_.read_range(all_, words_);
   if (!all) return all.error();
   std::vector<std::string> notes;
   for (const Etcd::Value& one : *all) {
@@ -70,24 +70,43 @@ Written EtcdRegister::end(std::uint64_t epoch, JobEnd how) {
   return write({newest_.content.view, how}, {});
 }
 
+/// A report counts from its last key on. A process that reports again, to another master, reports the same.
 Result<void> EtcdRegister::keep_report(MemberNumber number, const std::string& report) {
-  const auto written = etcd_.change({.puts = {{.key = text(reports_, number), .bytes = report}}});
-  if (!written) return written.error();
+  const std::string words = text(words_, number, '/');
+  std::uint64_t parts = 0;
+  for (std::size_t at = 0; at < report.size(); at += kReportPart, ++parts) {
+    const auto put = etcd_.change({.puts = {{.key = numbered(words, parts), .bytes = report.substr(at, kReportPart)}}});
+    if (!put) return put.error();
+  }
+  const auto whole = etcd_.change({.puts = {{.key = text(written_, number), .bytes = text(parts)}}});
+  if (!whole) return whole.error();
   return {};
 }
 
+/// Part by part, since an answer has to come within the patience of one.
 Result<std::map<MemberNumber, std::string>> EtcdRegister::reports() {
-  const auto found = etcd_.read(reports_);
-  if (!found) return found.error();
+  const auto written = etcd_.read(written_);
+  if (!written) return written.error();
   std::map<MemberNumber, std::string> reports;
-  for (const Etcd::Value& one : *found) reports[std::stoull(one.key.substr(reports_.size()))] = one.bytes;
+  for (const Etcd::Value& one : *written) {
+    const std::string number = one.key.substr(written_.size());
+    std::string& report = reports[std::stoull(number)];
+    for (std::uint64_t part = 0; part < std::stoull(one.bytes); ++part) {
+      const auto words = etcd_.read(numbered(text(words_, number, '/'), part));
+      if (!words) return words.error();
+      if (words->empty()) {
+        return Error{Errc::bad_input, text("part ", part, " of what member ", number, " has reported is missing")};
+      }
+      report += words->front().bytes;
+    }
+  }
   return reports;
 }
 
 Written EtcdRegister::write(Registered next, const std::string& words) {
   RegisterEntry entry{.content = std::move(next), .words = words};
   const auto written = etcd_.change({.if_as_is = {{.key = view_, .revision = revision_},
-                                                  {.key = key_of_note(notes_, num_notes_)}},  // it knows all notes
+                                                  {.key = numbered(notes_, num_notes_)}},  // it knows all notes
                                      .puts = {{.key = view_, .bytes = entry.encoded()}},
                                      .forgets = {notes_}});
   if (!written) {
@@ -105,7 +124,7 @@ Written EtcdRegister::write(Registered next, const std::string& words) {
 /// After a note that is missing none may follow: the next view stands for all of them.
 Result<void> EtcdRegister::note(const std::string& line) {
   if (!notes_are_whole_) return Error{Errc::io, why_};
-  const std::string key = key_of_note(notes_, num_notes_);
+  const std::string key = numbered(notes_, num_notes_);
   const auto written = etcd_.change(
       {.if_as_is = {{.key = view_, .revision = revision_}, {.key = key}}, .puts = {{.key = key, .bytes = line}}});
   if (written && *written != 0) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,9 +15,14 @@ namespace stretto {
 /// A register in etcd: masters on any host go on from it, several at a time, and it stays where all of them are lost.
 /// Each write is one transaction, on the revision of the content that this object knows.
 ///
-/// Keys begin with stretto/NAME/: `job`, `view`, one for each report, and one for each note, which goes with its view.
+/// Keys begin with stretto/NAME/: `job`, one for each note, which goes with its view, and `view`. Those of reports come
+/// behind all of these, and no master reads them: `words/MEMBER/…`, one for each part of kReportPart, since etcd
+/// refuses requests above 1.5 MiB unless it is told otherwise (--max-request-bytes); and `written/MEMBER`, last, how
+/// many parts there are.
 class EtcdRegister final : public Register {
  public:
+  static constexpr std::size_t kReportPart = std::size_t{1} << 20;  ///< bytes
+
   /// Opens the register of `job`, or begins it. Errc::bad_input: it is another job's; others as Etcd.
   static Result<std::unique_ptr<EtcdRegister>> open(const EtcdAddress& at, const std::string& job,
                                                     std::uint64_t term = 0);
@@ -42,7 +48,8 @@ class EtcdRegister final : public Register {
         job_(all_ + "job"),
         view_(all_ + "view"),
         notes_(all_ + "note/"),
-        reports_(all_ + "report/") {}
+        words_(all_ + "words/"),
+        written_(all_ + "written/") {}
   static constexpr Duration kRests = std::chrono::seconds(1);  // a master hands out batches meanwhile
 
   Result<void> take_over(const std::string& job);
@@ -50,7 +57,7 @@ class EtcdRegister final : public Register {
 
   const std::uint64_t term_;
   Etcd etcd_;
-  const std::string all_, job_, view_, notes_, reports_;  // keys, and how they begin
+  const std::string all_, job_, view_, notes_, words_, written_;  // keys, and how they begin
   RegisterEntry newest_;
   Etcd::Revision revision_ = 0;  // of that
   std::uint64_t num_notes_ = 0;  // beside it

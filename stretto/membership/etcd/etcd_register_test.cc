@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "stretto/base/random.h"
 #include "stretto/membership/etcd/testing/etcd_server.h"
 #include "stretto/membership/views/testing/register_conformance.h"
 
@@ -109,6 +111,26 @@ TEST_F(EtcdRegisterTest, KeepsWhatStandsBesideTheNewestViewAlone) {
   EXPECT_EQ(other->commit(second), Written::done);
   EXPECT_EQ(opened()->beside(), Lines());
   EXPECT_EQ(cell->note("beside a view that is over").error().code, Errc::excluded);
+}
+
+TEST_F(EtcdRegisterTest, KeepsReportsThatAreLargerThanARequest) {
+  const View first = view_after({});
+  const auto cell = opened();
+  ASSERT_EQ(cell->commit(first), Written::done);
+  ASSERT_TRUE(cell->note("one"));
+  Random random(1);
+  const auto drawn = [&random](std::size_t bytes) {
+    std::string report(bytes, ' ');
+    for (char& byte : report) byte = static_cast<char>(random.below(256));
+    return report;
+  };
+  const std::size_t part = EtcdRegister::kReportPart;
+  std::map<MemberNumber, std::string> all{{1, drawn(4 * part + 3)}, {11, drawn(part)}, {12, drawn(part + 1)}};
+  for (const auto& [number, report] : all) ASSERT_TRUE(cell->keep_report(number, report));
+  EXPECT_EQ(opened()->reports().value(), all);
+  EXPECT_EQ(opened()->beside(), Lines{"one"});
+  ASSERT_TRUE(cell->keep_report(1, all[1] = "a shorter one"));
+  EXPECT_EQ(cell->reports().value(), all);
 }
 
 TEST_F(EtcdRegisterTest, RefusesAnotherJob) {
