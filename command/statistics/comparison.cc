@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "command/cli/progress.h"
@@ -100,6 +101,19 @@ std::vector<Comparison::Case> Comparison::cases() const {
 
 Figure Comparison::figure(std::size_t contender, Case at, std::size_t metric) const {
   return figure_of(samples_, contender, at, metric);
+}
+
+Interval Comparison::ratio(std::size_t contender, std::size_t other, Case at, std::size_t metric) const {
+  std::map<int, double> others;  // by repetition
+  for (const auto& [who, repetition, background, reading] : samples_) {
+    if (who == other && Case{reading.ranks, reading.bytes} == at) others[repetition] = reading.values[metric];
+  }
+  std::vector<double> ratios;
+  for (const auto& [who, repetition, background, reading] : samples_) {
+    if (who != contender || Case{reading.ranks, reading.bytes} != at || !others.contains(repetition)) continue;
+    ratios.push_back(reading.values[metric] / others[repetition]);
+  }
+  return median_interval(ratios);
 }
 
 std::string Comparison::table(const std::vector<std::size_t>& metrics) const {

@@ -100,6 +100,9 @@ class Comparison {
   };
   std::vector<Case> cases() const;
   Figure figure(std::size_t contender, Case at, std::size_t metric) const;
+  /// A contender's value over that of another one in the same repetition, one right after the other: median and 95 %
+  /// interval over all repetitions, those on a loaded machine among them. NaN: there is none.
+  Interval ratio(std::size_t contender, std::size_t other, Case at, std::size_t metric) const;
 
   /// A row for each contender, a column for each of these metrics (by index).
   std::string table(const std::vector<std::size_t>& metrics) const;

@@ -47,6 +47,24 @@ Comparison::Plan two_libraries(std::vector<std::string>& order) {
   return {"test", {2}, "activation", {{"us", "µs"}, {"nothing", "?"}}, {contender(kOurs, 1), contender("theirs", 2)}};
 }
 
+TEST(Comparison, ARatioIsOfTheSameRepetition) {
+  // The machine is a third slower in each repetition; one contender always takes an eighth longer.
+  ComparisonOptions options;
+  options.repeats = 7;
+  const auto contender = [](double share) {
+    return Contender{kOurs, "full", [share, turn = 0](int ranks) mutable -> Result<std::vector<Reading>> {
+                       return std::vector<Reading>{{ranks, 64, {share * std::pow(1.375, turn++)}}};
+                     }};
+  };
+  Comparison comparison({"test", {2}, "activation", {{"us", "µs"}}, {contender(1.125), contender(1)}}, options);
+  comparison.measure();
+  const Interval ratio = comparison.ratio(0, 1, {2, 64}, 0);
+  EXPECT_EQ(ratio.estimate, 1.125);
+  EXPECT_EQ(ratio.low, 1.125);
+  EXPECT_EQ(ratio.high, 1.125);
+  EXPECT_TRUE(std::isnan(comparison.ratio(0, 1, {3, 64}, 0).estimate));
+}
+
 TEST(Comparison, RotatesTheOrder) {
   std::vector<std::string> order;
   ComparisonOptions options;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <deque>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
@@ -10,6 +12,8 @@
 
 #include "command/cli/own_ranks.h"
 #include "command/statistics/statistics.h"
+#include "stretto/base/machine/cores.h"
+#include "stretto/base/random.h"
 #include "stretto/collective/base/scheduled_collective.h"
 #include "stretto/schedule/builder.h"
 #include "stretto/train/job/run.h"
@@ -67,6 +71,13 @@ struct GridSums {
   double additions = 0;
 };
 
+/// Processor time that this process has used.
+Duration process_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
+}
+
 /// One node of the measurement.
 class TimedNode {
  public:
@@ -83,7 +94,10 @@ class TimedNode {
         grid_(engine_, {{DataType::float32, elements}}, timing.options),
         driver_(engine_, waiting_of(context)),
         message_(wire_count_, 1.0f),
-        model_(elements, static_cast<float>(context.rank())) {}
+        model_(elements, static_cast<float>(context.rank() + 1)) {
+    Random random(0);  // the same on all nodes
+    for (float& number : model_) number = random.chance(timing.zeros) ? 0 : number;
+  }
 
   void run() {
     const Rate before = measure_wire();
@@ -133,8 +147,12 @@ class TimedNode {
     exchange_until(begin);
     const GridSums before = sums();
     computed_ = Duration(0);
+    in_steps_ = Duration(0);
+    steps_ = 0;
+    const Duration used = process_time();
     const TimePoint from = clock_.now();
     exchange_until(end);
+    used_ = process_time() - used;
     const GridSums after = sums();
     const double taken = seconds(clock_.now() - from);
     if (!grid_.stop(driver_, limit())) throw Failure({Errc::timeout, "the lines of a grid did not end"});
@@ -143,23 +161,34 @@ class TimedNode {
             {"additions", (after.additions - before.additions) / taken},
             {"rounds", static_cast<double>(after.rounds - before.rounds) / taken},
             {"computing", seconds(computed_) / taken},
+            {"step", seconds(in_steps_) / std::max(1, steps_)},
+            {"processor", seconds(used_) / std::max(1, steps_)},
             {"missing", static_cast<double>(after.without - before.without) / std::max(1.0, contributions)}};
   }
 
   void exchange_until(TimePoint end) {
     while (clock_.now() < end) {
       if (const auto why = grid_.failure()) throw Failure(*why);
+      const TimePoint begin = clock_.now();
       if (timing_.pace > Duration(0)) {
-        const Duration computes = std::min(timing_.pace, end - clock_.now());
-        std::this_thread::sleep_for(computes);
+        const Duration computes = std::min(timing_.pace, end - begin);
+        compute(computes);
         computed_ += computes;
       } else if (!driver_.wait([this] { return grid_.may_take(); }, end)) {
         return;
       }
       exchange();
+      if (begin + timing_.pace > end) return;  // the last one was cut short
+      in_steps_ += clock_.now() - begin;
+      ++steps_;
     }
   }
 
+  void compute(Duration time) const {
+    if (!timing_.on_core) return std::this_thread::sleep_for(time);
+    for (const Duration end = thread_time() + time; thread_time() < end;) {
+    }
+  }
   /// As the recipe does at the end of a step.
   void exchange() {
     const int taken = grid_.take([this](const GridSlice& slice) { move(slice); });
@@ -208,7 +237,8 @@ class TimedNode {
   GridAllreduce grid_;
   EngineDriver driver_;
   std::vector<float> message_, model_;
-  Duration computed_{0};
+  Duration computed_{0}, in_steps_{0}, used_{0};
+  int steps_ = 0;  // whole ones
 };
 
 }  // namespace
@@ -242,6 +272,10 @@ Result<Reading> measure_grid(int nodes, std::uint64_t elements, const GridTiming
   reading.values[kGridRounds] = mean_of("rounds");
   reading.values[kGridComputing] = 100 * mean_of("computing");
   reading.values[kGridMissing] = 100 * mean_of("missing");
+  const bool paced = timing.pace > Duration(0);
+  reading.values[kGridStep] = paced ? 1e3 * mean_of("step") : std::numeric_limits<double>::quiet_NaN();
+  reading.values[kStepProcessor] = paced ? 1e3 * mean_of("processor") : std::numeric_limits<double>::quiet_NaN();
+  reading.values[kRoundBytes] = bytes / mean_of("rounds") / 1e6;
   return reading;
 }
 

@@ -17,6 +17,10 @@ struct GridTiming {
   /// Between two exchanges a node sleeps so long, as one whose accelerator computes. 0: it takes what has come, and
   /// publishes its model, as fast as it can.
   Duration pace{0};
+  /// It takes so much of a core's time in place of sleeping.
+  bool on_core = false;
+  /// The share of the model's numbers, drawn, that are 0 on all nodes, and stay so.
+  double zeros = 0;
   /// Of the measurement; and of the wire as much, half before it and half behind.
   Duration time = std::chrono::seconds(2);
   std::shared_ptr<const NamespaceHosts> hosts = {};  ///< of the nodes; null: all are on this one
@@ -31,6 +35,9 @@ enum GridColumn : std::size_t {
   kGridRounds,     ///< rounds a second of a node's lines, together, that the application has applied
   kGridComputing,  ///< % of the time that a node has computed: the paper's share of the ideal speed-up; raw 0
   kGridMissing,    ///< % of the contributions to a node's slice that had not come in time, or were headers alone
+  kGridStep,       ///< ms from one exchange to the next; raw NaN
+  kStepProcessor,  ///< ms of processors from one exchange to the next, those of its steps and of its lines; raw NaN
+  kRoundBytes,     ///< MB that a node sends for each of kGridRounds
   kGridColumns,
 };
 

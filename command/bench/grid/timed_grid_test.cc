@@ -19,11 +19,20 @@ TEST(MeasureGrid, TimesRoundsAndPlainMessages) {
       ASSERT_EQ(reading->values.size(), kGridColumns);
       EXPECT_GT(reading->values[kWireRate], 0);
       EXPECT_EQ(reading->values[kGridComputing] > 0, pace > Duration(0));
+      EXPECT_EQ(reading->values[kGridStep] >= 1, pace > Duration(0)) << "of 1 ms at least";
       EXPECT_GE(reading->values[kGridMissing], 0);
       EXPECT_LE(reading->values[kGridMissing], 100);
       EXPECT_NEAR(reading->values[kWireShare], 100 * reading->values[kGridRate] / reading->values[kWireRate], 1e-9);
     }
   }
+}
+
+TEST(MeasureGrid, ZerosOfTheModelAreLeftOutWhereThatIsAskedFor) {
+  GridTiming timing{.pace = 1ms, .on_core = true, .zeros = 0.9, .time = 100ms};
+  const double plain = measure_grid(4, 100'000, timing).value().values[kRoundBytes];
+  timing.options.line.compression = Compression::zeros;
+  const double short_one = measure_grid(4, 100'000, timing).value().values[kRoundBytes];
+  EXPECT_LT(short_one, 0.2 * plain) << "of 13.2 %; rounds at both ends are not whole";
 }
 
 TEST(MeasureGrid, TheRooflineIsThatOfThePaper) {
