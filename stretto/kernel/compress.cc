@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 namespace stretto {
 namespace {
@@ -18,8 +19,8 @@ constexpr std::int32_t kMostSteps = 127;  // from 0
 
 template <class Element>
 std::size_t zeros_among(const Element* elements, std::size_t count) {
-  std::size_t zeros = 0;
-  for (std::size_t i = 0; i < count; ++i) zeros += elements[i] == 0 ? 1 : 0;
+  Element zeros = 0;  // of a chunk at most, which fits: a loop of vectors
+  for (std::size_t i = 0; i < count; ++i) zeros += elements[i] == 0 ? Element{1} : Element{0};
   return zeros;
 }
 
@@ -41,6 +42,21 @@ std::size_t bytes_behind(std::size_t kept, std::size_t count) {
   return kept * sizeof(Element) + (kept == count ? 0 : (count + kWord - 1) / kWord * sizeof(std::uint64_t));
 }
 
+/// Bit i: element i of a word is not zero.
+template <class Element>
+std::uint64_t bits_of_word(const Element* elements) {
+  constexpr std::uint64_t kGather = 0x0102040810204080;  // the bit of byte i of a factor comes to bit 56 + i
+  std::array<std::uint8_t, kWord> flags;
+  for (std::size_t i = 0; i < kWord; ++i) flags[i] = elements[i] != 0 ? 1 : 0;
+  std::uint64_t bits = 0;
+  for (std::size_t byte = 0; byte < kWord / 8; ++byte) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, &flags[8 * byte], sizeof eight);
+    bits |= (eight * kGather >> 56) << (8 * byte);
+  }
+  return bits;
+}
+
 template <class Element>
 std::byte* write_chunk(const Element* elements, std::size_t count, std::uint32_t kept, std::byte* to) {
   std::memcpy(to, &kept, sizeof kept);
@@ -53,7 +69,8 @@ std::byte* write_chunk(const Element* elements, std::size_t count, std::uint32_t
   for (std::size_t first = 0; first < count; first += kWord) {
     const std::size_t here = std::min(kWord, count - first);
     std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < here; ++i) bits |= std::uint64_t{elements[first + i] != 0} << i;
+    if (here == kWord) bits = bits_of_word(elements + first);
+    for (std::size_t i = 0; here < kWord && i < here; ++i) bits |= std::uint64_t{elements[first + i] != 0} << i;
     std::memcpy(to, &bits, sizeof bits);
     to += sizeof bits;
     for (; bits != 0; bits &= bits - 1) {
@@ -69,14 +86,16 @@ std::size_t leave_out(std::span<const std::byte> numbers, std::byte* to) {
   const auto* const elements = reinterpret_cast<const Element*>(numbers.data());
   const std::size_t count = numbers.size() / sizeof(Element);
   std::size_t bytes = 0;
+  std::vector<std::uint32_t> kept;  // by chunk
   for (std::size_t first = 0; first < count; first += kChunk) {
     const std::size_t here = std::min(kChunk, count - first);
-    bytes += sizeof(std::uint32_t) + bytes_behind<Element>(kept_of(elements + first, here), here);
+    kept.push_back(kept_of(elements + first, here));
+    bytes += sizeof(std::uint32_t) + bytes_behind<Element>(kept.back(), here);
   }
   if (bytes >= numbers.size()) return 0;
-  for (std::size_t first = 0; first < count; first += kChunk) {
-    const std::size_t here = std::min(kChunk, count - first);
-    to = write_chunk(elements + first, here, kept_of(elements + first, here), to);
+  for (std::size_t chunk = 0; chunk < kept.size(); ++chunk) {
+    const std::size_t first = chunk * kChunk;
+    to = write_chunk(elements + first, std::min(kChunk, count - first), kept[chunk], to);
   }
   return bytes;
 }
