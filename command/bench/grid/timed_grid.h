@@ -17,7 +17,7 @@ struct GridTiming {
   /// Between two exchanges a node sleeps so long, as one whose accelerator computes. 0: it takes what has come, and
   /// publishes its model, as fast as it can.
   Duration pace{0};
-  /// It takes so much of a core's time in place of sleeping.
+  /// A step takes so much of a core's time, in place of sleeping.
   bool on_core = false;
   /// The share of the model's numbers, drawn, that are 0 on all nodes, and stay so.
   double zeros = 0;
