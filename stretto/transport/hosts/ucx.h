@@ -30,13 +30,7 @@ struct UcxOptions {
   Duration missed_after{};  ///< MissedPeers::limit; zero: nobody is missed
 };
 
-/// Messages by UCX (libucp, which is loaded now). A body goes in pieces, each of which is sent without asking: over TCP
-/// an answer for which a sender waits comes behind all that the other side sends, so that of two directions one would
-/// stand still. Over RDMA it does the same.
-///
-/// Beside them each pair of ranks has the connection of `control`, a carrier by TCP, which UCX does not know: by it two
-/// ranks exchange where their UCX listens, and hear of goodbyes and of who is lost. What UCX says of a broken way
-/// counts only where nothing is heard there for some seconds.
+/// Messages by UCX (libucp, which is loaded now), in pieces (PieceCarrier). Over RDMA it does the same as over TCP.
 ///
 /// `network`, `control` and `doorbell` outlive it. Throws Failure where UCX cannot be started.
 std::unique_ptr<Carrier> start_ucx(NetworkThread& network, TcpCarrier& control, const UcxOptions& options,
