@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(STRETTO_CMAKE_DIR lib/cmake/stretto)
 
 set_target_properties(stretto_core PROPERTIES EXPORT_NAME core)
-# A program that links the library finds libstretto_mpi.so there, wherever the prefix lies.
+# A program that links the library finds the modules for MPI there, wherever the prefix lies.
 target_link_options(stretto_core INTERFACE $<INSTALL_INTERFACE:-Wl,-rpath,$<INSTALL_PREFIX>/lib>)
 install(TARGETS stretto_core stretto_options EXPORT stretto-core ARCHIVE DESTINATION lib)
 install(EXPORT stretto-core NAMESPACE stretto:: FILE stretto-core.cmake DESTINATION ${STRETTO_CMAKE_DIR})

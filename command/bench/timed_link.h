@@ -38,7 +38,7 @@ LinkLine fit_line(std::span<const TimedTransfer> transfers, FitErrors errors = F
 
 /// How long messages took between two ranks.
 struct TimedLink {
-  std::string transport;                 ///< "shm", "mpi"
+  std::string transport;                 ///< "shm", "hosts"
   std::vector<TimedTransfer> transfers;  ///< medians, one for each size; empty on all ranks but 0
 };
 
@@ -62,7 +62,7 @@ struct SharedTransfer {
 
 /// How two messages share the card of the rank that receives them.
 struct TimedSharing {
-  std::string transport;                  ///< "shm", "mpi"
+  std::string transport;                  ///< "shm", "hosts"
   std::vector<SharedTransfer> transfers;  ///< empty on all ranks but 0
 };
 

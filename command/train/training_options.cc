@@ -261,12 +261,11 @@ void require_effect(const TrainOptions& options, std::span<const std::string> al
   if (options.fixed_order == false && options.simulated) {
     throw UsageError("--order arrival has no effect with --simulated, which sums in one order; leave it out");
   }
-  const auto launched = fixed_place();
-  const bool by_mpi = launched && speaks_mpi(*launched, options.between);
-  if (!by_mpi && !options.between.empty()) with_dashes([&] { (void)between_hosts({}, options.between); });
-  if (options.seats > 1 && (options.delivery == "latest" || by_mpi)) {
-    throw UsageError(fmt::format("--seats {} has no effect {}: rounds are held by messages alone there; leave it out",
-                                 options.seats, by_mpi ? "with --between mpi" : "with --delivery latest"));
+  if (!options.between.empty()) with_dashes([&] { (void)between_hosts({}, options.between); });
+  if (options.seats > 1 && options.delivery == "latest") {
+    throw UsageError(fmt::format(
+        "--seats {} has no effect with --delivery latest: rounds are held by messages alone there; leave it out",
+        options.seats));
   }
 }
 

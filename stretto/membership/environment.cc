@@ -17,7 +17,6 @@
 #include "stretto/membership/hosts/bulletins/pmix_bulletin.h"
 #include "stretto/membership/hosts/bulletins/slurm_words.h"
 #include "stretto/membership/hosts/bulletins/store_bulletin.h"
-#include "stretto/membership/hosts/settings.h"
 #include "stretto/membership/launch.h"
 #include "stretto/membership/masters/job_address.h"
 #include "stretto/membership/masters/remote_job.h"
@@ -300,13 +299,6 @@ JoinOptions join_options_by_environment() {
   return options;
 }
 
-bool speaks_mpi(const LaunchedRank& place, const std::string& between) {
-  const std::string_view starter = place.starter;
-  if (starter != "mpirun" && starter != "mpiexec" && starter != "srun") return false;
-  const char* const wanted = given("STRETTO_BETWEEN");
-  return (!between.empty() ? between : wanted != nullptr ? wanted : "") == kMpi;
-}
-
 std::optional<LaunchedRank> launched_rank() {
   if (const auto launched = find_launch()) return launched->place;
   return std::nullopt;
@@ -321,15 +313,12 @@ bool launched_as_member() {
 }
 
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options) {
-  if (launched_as_member()) return run_joined(main, options);
-  const auto launched = find_launch();
-  if (!launched) {
+  if (!launched_from_outside()) {
     return Error{
         Errc::unavailable,
         "this process is no rank of stretto run, torchrun, mpirun or srun; start it with stretto run --ranks N"};
   }
-  return speaks_mpi(launched->place, options.between) ? run_under_mpi(*launched, main, options.prepare)
-                                                      : run_joined(main, options);
+  return run_joined(main, options);
 }
 
 Result<JobResult> launch(const JobOptions& options, const RankMain& main) {

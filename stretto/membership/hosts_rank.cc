@@ -20,6 +20,7 @@
 #include "stretto/membership/rendezvous.h"
 #include "stretto/membership/shm_rank_context.h"
 #include "stretto/transport/hosts/hosts.h"
+#include "stretto/transport/hosts/mpi.h"
 #include "stretto/transport/hosts/tcp.h"
 #include "stretto/transport/hosts/ucx.h"
 
@@ -87,8 +88,11 @@ struct LinksOfRank {
         tcp(*network, *roster.door, {.from = rank, .ranks = roster.members.size()}, roster.token, roster.addresses,
             bell) {
     tcp.watch(missed);
-    if (choice.ucx) {
-      ucx = start_ucx(*network, tcp,
+    if (choice.engine == CarrierChoice::Engine::mpi) {
+      over_tcp =
+          start_mpi(tcp, {.rank = rank, .ranks = roster.members.size(), .missed_after = missed.limit});
+    } else if (choice.engine == CarrierChoice::Engine::ucx) {
+      over_tcp = start_ucx(*network, tcp,
                       {.rank = rank,
                        .ranks = roster.members.size(),
                        .token = roster.token,
@@ -99,7 +103,7 @@ struct LinksOfRank {
     }
     transport.emplace(memory, rank, roster.members, carrier(), choice.why);
   }
-  Carrier& carrier() { return ucx ? *ucx : tcp; }
+  Carrier& carrier() { return over_tcp ? *over_tcp : tcp; }
   /// The rank says goodbye: nothing is sent any more.
   void leave() {
     carrier().leave();
@@ -112,7 +116,7 @@ struct LinksOfRank {
   const int place;  // on its host
   const Doorbell bell;
   TcpCarrier tcp;
-  std::unique_ptr<Carrier> ucx;  // over `tcp`; null: that one alone
+  std::unique_ptr<Carrier> over_tcp;  // null: `tcp` alone
   std::optional<HostsTransport> transport;
 };
 
@@ -231,12 +235,13 @@ Result<Met> meet_all(const JoinOptions& options, const std::string& carrier, Set
   auto roster = meet_hosts(*network, *options.bulletin,
                            {.version = version_of_this(),
                             .settings = std::move(settings),
-                            .ucx = ucx_offer(carrier),
+                            .ucx = carrier_offer(carrier),
                             .timeout = options.timeout,
                             .look = options.look,
                             .tell = std::move(tell),
                             .missed = missed});
   if (!roster) return roster.error();
+  options.bulletin->end();
   CarrierChoice choice;
   if (roster->members.hosts() > 1) {
     auto chosen = choose_carrier(carrier, roster->ucx, roster->names);

@@ -40,11 +40,10 @@ class RankContext {
   /// Counter `index` of the job, 0 … kNumCounters−1, 0 at the start. Same object for the same index. The upper half is
   /// for borrow_counter().
   virtual SharedCounter& counter(int index) = 0;
-  /// JobOptions::extra_bytes of memory, 0 at the start, the same for all ranks; empty where not all share one (MPI,
-  /// hosts).
+  /// JobOptions::extra_bytes of memory, 0 at the start, the same for all ranks; empty where not all share one.
   virtual std::span<std::byte> extra() = 0;
   /// How far this host's steady clock is ahead of that of rank 0's host, as beats between hosts have measured it so
-  /// far. None: not yet, or it is not measured (MPI on several hosts).
+  /// far. None: not yet.
   virtual std::optional<Duration> clock_offset() { return Duration::zero(); }
   /// The membership of this rank where members of the job change; null: they stay the same.
   virtual Changes* changes() { return nullptr; }
@@ -160,19 +159,15 @@ struct LaunchedRank {
 /// that are no numbers or do not fit together.
 std::optional<LaunchedRank> launched_rank();
 
-/// Whether launch() has the ranks of mpirun, mpiexec or srun speak MPI: where JobOptions::between, or else
-/// STRETTO_BETWEEN, is "mpi". Otherwise they meet as those of other starters do.
-bool speaks_mpi(const LaunchedRank& place, const std::string& between);
-
 /// True in a process that something else has started as one of several ranks.
 bool launched_from_outside();
 /// True in one that is, or becomes, a member of a job whose members change, as the environment says.
 bool launched_as_member();
 
-/// Runs `main` as the rank this process is: of MPI where speaks_mpi(), else of a job whose ranks meet (join_job()). On
-/// rank 0 the reports of all ranks are there; elsewhere they are empty. A rank that does not return 0 ends this
-/// process, and with it the job: no return. Errc::unavailable where MPI is asked for and not built in, where ranks on
-/// several hosts have nowhere to meet, or where this process was started by something else; errors as join_job(). Of
+/// Runs `main` as the rank this process is, of a job whose ranks meet (join_job()). On rank 0 the reports of all ranks
+/// are there; elsewhere they are empty. A rank that does not return 0 ends this process, and with it the job: no
+/// return. Errc::unavailable where ranks on several hosts have nowhere to meet, where they have not all what is to move
+/// messages, or where this process was started by something else; errors as join_job(). Of
 /// the options `prepare` counts, where ranks share memory `extra_bytes`, and where they are on several hosts `liveness`
 /// and `between`.
 Result<JobResult> run_as_launched(const RankMain& main, const JobOptions& options = {});
@@ -200,7 +195,8 @@ struct JoinOptions {
   /// or 10 s.
   std::optional<Duration> liveness = {};
   /// Of the same, alike on all: what moves messages between hosts: "tcp", "ucx", or "auto", which is ucx where every
-  /// host has an active port for RDMA and the same UCX, else tcp. Empty: as STRETTO_BETWEEN says, or tcp.
+  /// host has an active port for RDMA and the same UCX, else tcp; "mpi", where the process manager of an MPI has
+  /// started the ranks. Empty: as STRETTO_BETWEEN says, or tcp.
   std::string between = {};
   /// With `member`: what has to be the same for all members, by name. The master refuses one that differs.
   std::map<std::string, std::string> terms = {};

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,12 +23,8 @@ inline constexpr std::string_view kRunIdBegins = "stretto-run-";
 /// inside a job of another starter must not find that one's.
 bool is_of_a_starter(std::string_view variable);
 
-/// Runs `main` as a rank of MPI. On rank 0 the reports of all ranks are there. Does not return for a status other than
-/// 0.
-Result<JobResult> run_under_mpi(const Launch& launch, const RankMain& main,
-                                const std::function<void(RankContext&)>& prepare);
-/// Runs `main` as the rank that join_options_by_environment() says. Otherwise as run_under_mpi(); where members of the
-/// job change the report of this rank alone is there.
+/// Runs `main` as the rank that join_options_by_environment() says. On rank 0 the reports of all ranks are there; where
+/// members of the job change, that of this rank alone. Does not return for a status other than 0.
 Result<JobResult> run_joined(const RankMain& main, const JobOptions& options);
 
 }  // namespace stretto

@@ -91,7 +91,7 @@ class Transport {
   /// The host of this rank. The ranks of every host share memory, or those of none do.
   Host host() { return {members().on(members().host_of(rank())), arena()}; }
 
-  /// "shm", "mpi", "simulated".
+  /// "shm", "hosts", "simulated".
   virtual const char* name() const = 0;
   /// The way of messages between the hosts of the job, and why, in words; empty: there is one host, or one way.
   virtual std::string between_hosts() const { return {}; }

@@ -190,14 +190,14 @@ class Train(ProgramTest):
         self.assertTrue(outputs[0]["network"].startswith("latency=1us"))
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: Open MPI is not installed")
-    def test_over_mpi(self):
+    def test_under_mpirun(self):
         # Two mpirun of one user at once race for the folder that they share: one removes it where the other makes it.
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                            OMPI_MCA_orte_tmpdir_base=folder.name)
         launch = ["mpirun", "--oversubscribe", "-n", "2"]
-        quick = [QUICK[0], *QUICK[3:], "--between", "mpi"]
+        quick = [QUICK[0], *QUICK[3:], "--between", "mpi"]  # which moves nothing on one host
         result = subprocess.run([*launch, STRETTO, "train", *quick, "--json"], capture_output=True, text=True, timeout=100,
                                 env=environment, check=False)
         self.assert_succeeds(result)
@@ -206,17 +206,10 @@ class Train(ProgramTest):
                                 timeout=100, env=environment, check=False)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count("--ranks 5: this job was started with 2 ranks"), 1, result.stderr)
-        for between, transport in (("", "shm"), ("mpi", "mpi")):
-            result = subprocess.run([*launch, STRETTO, "bench", "link", "--sizes", "8,64", "--json"], capture_output=True,
-                                    text=True, timeout=100, env=environment | {"STRETTO_BETWEEN": between}, check=False)
-            self.assert_succeeds(result)
-            self.assertEqual(json.loads(result.stdout)["transport"], transport)
-        # As between hosts over TCP, where UCX offers no window: here no component does.
-        result = subprocess.run([*launch, "--mca", "osc", "^rdma,sm,pt2pt,ucx,monitoring,portals4", STRETTO, "train", *quick],
-                                capture_output=True, text=True, timeout=100, env=environment, check=False)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn("no one-sided communication", result.stderr)
-        self.assertIn("--mca osc ^ucx", result.stderr)
+        result = subprocess.run([*launch, STRETTO, "bench", "link", "--sizes", "8,64", "--json"], capture_output=True,
+                                text=True, timeout=100, env=environment, check=False)
+        self.assert_succeeds(result)
+        self.assertEqual(json.loads(result.stdout)["transport"], "shm")
 
     @unittest.skipUnless(TORCHRUN.exists(), f"no {TORCHRUN}: PyTorch is not installed")
     def test_under_torchrun(self):

@@ -26,7 +26,7 @@
 #include "stretto/predict/coarse/coarse_prediction.h"
 #include "stretto/predict/model/training_job.h"
 #include "stretto/train/job/summary_json.h"
-#include "stretto/transport/mpi.h"
+#include "stretto/transport/hosts/message_stream.h"
 #include "stretto/transport/shm.h"
 #include "workloads/data_files.h"
 
@@ -127,19 +127,12 @@ Target ring_of_a_peer() {
           }};
 }
 
-Target packet_of_a_peer() {
-  const Envelope envelope{.round = 3, .body_bytes = 9, .head_bytes = 40};
-  return {"packets through MPI",
-          {bytes_of(&envelope, sizeof envelope) + std::string(49, 'x')},
-          [](const std::string& input) {
-            Envelope read;
-            if (!read_packet(as_bytes(input), read)) return false;
-            unsigned sum = 0;
-            const std::uint64_t body = read.body_bytes <= kMaxInlineBody ? read.body_bytes : 0;
-            for (const std::byte b : as_bytes(input).subspan(sizeof read, read.head_bytes + body)) {
-              sum += static_cast<unsigned>(b);
-            }
-            return sum > 0;
+Target pieces_of_a_peer() {
+  return {"pieces through a library", {messages()}, [](const std::string& input) {
+            IncomingMessages in{.peer = 1};
+            TakingSink sink;
+            auto bytes = as_bytes(input);
+            return in.deliver(bytes, sink) && bytes.empty() && sink.whole == 2;
           }};
 }
 
@@ -347,7 +340,7 @@ Target parts_of_a_trace(const std::string& folder) {
 std::vector<Target> targets(const std::string& folder) {
   std::vector<Target> all{round_header(),
                           ring_of_a_peer(),
-                          packet_of_a_peer(),
+                          pieces_of_a_peer(),
                           memory_of_a_job(),
                           ordering_control(),
                           imbalance(),

@@ -257,7 +257,7 @@ class OnSeveralHosts(unittest.TestCase):
             "STRETTO_LIVENESS=soon": "STRETTO_LIVENESS 'soon' is no length of time",
             "STRETTO_LIVENESS=900ms": "STRETTO_LIVENESS=900ms: expected at least 1s",
             "STRETTO_BETWEEN=gloo": "STRETTO_BETWEEN=gloo: expected tcp, ucx or auto",
-            "STRETTO_BETWEEN=mpi": "STRETTO_BETWEEN=mpi: expected a program in C++, or stretto train, that mpirun",
+            "STRETTO_BETWEEN=mpi": "STRETTO_BETWEEN=mpi: expected ranks that mpirun of Open MPI, mpiexec of MPICH or srun",
         }
         with Hosts(1) as hosts:
             for setting, why in refused.items():

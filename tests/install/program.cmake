@@ -21,7 +21,7 @@ endfunction()
 
 # The same in three ranks of mpirun, where MPI is there.
 function(run_under_mpi build)
-  if(mpirun AND EXISTS ${build}/lib/libstretto_mpi.so)
+  if(mpirun AND EXISTS ${build}/lib/libstretto_openmpi.so)
     # Two mpirun of one user at once race for the folder that they share: one removes it where the other makes it. Not
     # below WORK: the names of sockets are short.
     run(mktemp -d)

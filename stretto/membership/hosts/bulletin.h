@@ -28,6 +28,8 @@ class Bulletin {
   virtual Result<void> publish(const std::string& words) = 0;
   /// The other ranks': what rank 0 has left last; empty: nothing yet.
   virtual Result<std::string> look_up() = 0;
+  /// All have met: no call but this one follows, and an MPI may speak with the launcher.
+  virtual void end() {}
   /// "host:port" at which rank 0 has to listen; empty: where it likes.
   virtual std::string given_address() const { return {}; }
 

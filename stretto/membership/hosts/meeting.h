@@ -24,7 +24,7 @@ namespace stretto {
 struct HostsOptions {
   std::string version;                           ///< the same on all ranks, as "stretto 1.0.0"
   Settings settings = {};                        ///< the same on all ranks
-  std::string ucx = {};                          ///< ucx_offer() of this rank
+  std::string ucx = {};                          ///< carrier_offer() of this rank
   Duration timeout = std::chrono::minutes(5);    ///< for the last rank to come
   std::string interfaces = wanted_interfaces();  ///< addresses_of_interfaces()
   PortRange ports = wanted_ports();  ///< at which each process listens; of rank 0 where its address is not given

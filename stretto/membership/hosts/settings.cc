@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "stretto/base/error.h"
+#include "stretto/transport/hosts/mpi.h"
 
 namespace stretto {
 namespace {
@@ -33,12 +34,12 @@ Duration wanted_liveness(std::optional<Duration> given) {
 std::string wanted_carrier(const std::string& given) {
   std::string wanted = !given.empty() ? given : variable("STRETTO_BETWEEN");
   if (wanted.empty()) return std::string(kCarriers[0]);
-  if (std::ranges::count(kCarriers, wanted) > 0 && wanted != kMpi) return wanted;
+  const bool is_known = std::ranges::count(kCarriers, wanted) > 0;
+  if (is_known && (wanted != kMpi || !mpi_of_manager().empty())) return wanted;
   throw UsageError(text(!given.empty() ? "between " : "STRETTO_BETWEEN=", wanted, ": expected ",
-                        wanted == kMpi
-                            ? "a program in C++, or stretto train, that mpirun, mpiexec or srun has started; "
-                              "elsewhere tcp"
-                            : "tcp, ucx or auto, or mpi under mpirun, mpiexec or srun"));
+                        is_known ? "ranks that mpirun of Open MPI, mpiexec of MPICH or srun --mpi=pmix has started; "
+                                   "elsewhere tcp"
+                                 : "tcp, ucx or auto, or mpi under mpirun, mpiexec or srun"));
 }
 
 }  // namespace

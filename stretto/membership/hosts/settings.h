@@ -12,7 +12,8 @@ namespace stretto {
 /// Choices that all ranks of a job have to make alike, in words, by their names.
 using Settings = std::map<std::string, std::string>;
 
-/// The words for what can move messages between hosts; kMpi those of ranks that speak MPI altogether (speaks_mpi()).
+/// The words for what can move messages between hosts; kMpi only where the process manager of an MPI has started the
+/// ranks.
 inline constexpr std::string_view kMpi = "mpi";
 inline constexpr std::string_view kCarriers[] = {"tcp", "ucx", "auto", kMpi};
 

@@ -19,6 +19,7 @@ class SettingsTest : public testing::Test {
   static void clear() {
     unsetenv("STRETTO_LIVENESS");
     unsetenv("STRETTO_BETWEEN");
+    for (const char* of_a_manager : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) unsetenv(of_a_manager);
   }
   static std::string error_of(std::optional<Duration> liveness, const std::string& between = "") {
     try {
@@ -47,8 +48,10 @@ TEST_F(SettingsTest, WhatIsNoneIsRefusedUnderTheNameItWasGiven) {
   setenv("STRETTO_BETWEEN", "mpi", 1);
   EXPECT_EQ(
       error_of({}),
-      "STRETTO_BETWEEN=mpi: expected a program in C++, or stretto train, that mpirun, mpiexec or srun has started; "
+      "STRETTO_BETWEEN=mpi: expected ranks that mpirun of Open MPI, mpiexec of MPICH or srun --mpi=pmix has started; "
       "elsewhere tcp");
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  EXPECT_EQ(between_hosts({}, "").carrier, "mpi");
   setenv("STRETTO_LIVENESS", "900ms", 1);
   EXPECT_EQ(error_of({}, "tcp"), "STRETTO_LIVENESS=900ms: expected at least 1s");
   setenv("STRETTO_LIVENESS", "", 1);  // as not set

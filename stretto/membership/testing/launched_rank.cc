@@ -1,12 +1,14 @@
 // A rank that something else has started, for environment_test.cc: runs the test that is named on the command line.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "stretto/membership/job.h"
 #include "stretto/transport/testing/conformance.h"
@@ -74,9 +76,13 @@ int leave_early(RankContext& context) {
   return 0;
 }
 
-/// Polls are asked for ever more rarely.
+/// Polls are asked for ever more rarely, where there is nothing to sleep on.
 int idle(RankContext& context) {
   TestRank self(context.world().transport());
+  for (int peer = 0; peer < context.size(); ++peer) {
+    if (peer != context.rank()) self.send(peer, 0, 0);
+  }
+  self.wait([&] { return self.received() == static_cast<std::uint64_t>(context.size() - 1); });
   const SteadyClock clock;
   Duration wait{0};
   while (wait <= 500us) {  // or the watchdog ends the test
@@ -86,6 +92,50 @@ int idle(RankContext& context) {
     context.world().transport().doorbell().sleep(context.world().transport().doorbell().rings(),
                                                  Doorbell::Sleeper::application, wait);
   }
+  return 0;
+}
+
+/// Counts what has come and what has left.
+struct CountingSink final : MessageSink {
+  std::byte* begin(int, const Envelope& envelope, std::span<const std::byte>) override {
+    body.resize(std::max<std::size_t>(body.size(), envelope.body_bytes));
+    return body.data();
+  }
+  void end(int) override { ++come; }
+  void sent(SendToken) override { ++left; }
+  void lost(int, const Error& why) override { throw Failure(why); }
+  std::vector<std::byte> body;
+  int come = 0, left = 0;
+};
+
+/// Two ranks exchange 32 MB both at once and, by turns, where rank 1 comes 5 ms later. Rank 0 writes the medians in ms.
+int both_ways(RankContext& context) {
+  constexpr std::size_t kTurns = 5;
+  Transport& transport = context.world().transport();
+  const SteadyClock clock;
+  const std::vector<std::byte> body(32'000'000);
+  CountingSink sink;
+  int exchanges = 0;
+  const auto exchange = [&](std::size_t bytes, Duration late) {
+    const TimePoint begin = clock.now();
+    std::this_thread::sleep_for(late);
+    transport.send(1 - context.rank(), {}, {}, std::span(body).first(bytes), 0);
+    for (++exchanges; sink.come < exchanges || sink.left < exchanges;) {
+      const std::uint32_t seen = transport.doorbell().rings();
+      if (transport.poll(sink)) continue;
+      transport.doorbell().sleep(seen, Doorbell::Sleeper::application, std::min<Duration>(transport.poll_by() - clock.now(), 100ms));
+    }
+    return seconds(clock.now() - begin) * 1e3;
+  };
+  std::vector<double> times[2];
+  exchange(body.size(), 0ms);
+  for (std::size_t turn = 0; turn < 2 * kTurns; ++turn) {
+    exchange(0, 0ms);
+    times[turn % 2].push_back(exchange(body.size(), turn % 2 == 1 && context.rank() == 1 ? 5ms : 0ms));
+  }
+  for (auto& of_kind : times) std::sort(of_kind.begin(), of_kind.end());
+  if (context.rank() == 0) std::printf("%.2f %.2f\n", times[0][kTurns / 2], times[1][kTurns / 2]);
+  std::fflush(stdout);
   return 0;
 }
 
@@ -131,7 +181,8 @@ int run(const char* name) {
   }
   const std::map<std::string, int (*)(RankContext&)> tests{{"clock", clock},       {"count", count},
                                                            {"count_on", count_on}, {"leave_early", leave_early},
-                                                           {"idle", idle},         {"fail", fail},
+                                                           {"idle", idle},         {"both_ways", both_ways},
+                                                           {"fail", fail},
                                                            {"crash", crash},       {"misuse", misuse},
                                                            {"follow", follow},     {"follow_silence", follow_silence}};
   if (const auto found = tests.find(name); found != tests.end()) main = found->second;

@@ -116,9 +116,8 @@ constexpr JobOption kOptions[] = {
      "5s", Kind::time, 1},
     {&Train::between, kNone, "Between hosts", "between", "ENGINE",
      "What moves messages between hosts; the same on all ranks. tcp. ucx: UCX, which every host needs in the same "
-     "version. auto: ucx where every host has an active port for RDMA, else tcp. mpi: under mpirun, mpiexec and srun, "
-     "MPI, "
-     "within a host, too. Default: that of STRETTO_BETWEEN, or tcp.",
+     "version. auto: ucx where every host has an active port for RDMA, else tcp. mpi: the MPI whose mpirun or "
+     "mpiexec has started the ranks. Default: that of STRETTO_BETWEEN, or tcp.",
      "tcp", Kind::word, 0, 0, kCarriers},
     {kNone, &Loop::fixed_order, "", "fixed-order", "", "", "true", Kind::word, 0, 0, kNoOrYes},
     {kNone, &Loop::overlap, "", "overlap", "", "", "true", Kind::word, 0, 0, kNoOrYes},

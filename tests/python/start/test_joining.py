@@ -222,7 +222,7 @@ def test_a_liveness_that_is_none_is_refused(liveness):
 
 
 def test_what_moves_no_messages_is_refused():
-    with pytest.raises(stretto.UsageError, match=r"between mpi: expected a program in C\+\+, or stretto train"):
+    with pytest.raises(stretto.UsageError, match=r"between mpi: expected ranks that mpirun of Open MPI"):
         stretto.init(between="mpi")
 
 

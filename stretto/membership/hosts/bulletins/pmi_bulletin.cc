@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "stretto/base/words.h"
 #include "stretto/membership/hosts/bulletins/at_exit.h"
@@ -36,9 +37,9 @@ std::string value_in(const std::string& line, const std::string& name) {
 PmiBulletin::PmiBulletin(int rank, int ranks, int descriptor)
     : Bulletin(rank, ranks), descriptor_(std::make_shared<Descriptor>(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0))) {}
 
-PmiBulletin::~PmiBulletin() {
+void PmiBulletin::end() {
   const SteadyClock clock;
-  if (step_ == Step::begin) return;                           // it speaks otherwise, or not at all
+  if (step_ == Step::begin || std::exchange(has_ended_, true)) return;  // it speaks otherwise, or not at all
   if (asked_ && !answer(clock.now() + kLongestCall)) return;  // no meeting: then the job ends, and so does this rank
   at_exit_of_process([descriptor = descriptor_] {
     constexpr std::string_view kLast = "cmd=finalize\n";

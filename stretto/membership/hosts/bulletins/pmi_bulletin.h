@@ -15,9 +15,10 @@ class PmiBulletin final : public Bulletin {
  public:
   /// The descriptor stays the caller's.
   PmiBulletin(int rank, int ranks, int descriptor);
-  ~PmiBulletin() override;
+  ~PmiBulletin() override { end(); }
   Result<void> publish(const std::string& words) override;
   Result<std::string> look_up() override;
+  void end() override;
 
  private:
   /// The questions of a rank, each asked when the one before it has been answered; `put` is rank 0's, `get` the
@@ -33,6 +34,7 @@ class PmiBulletin final : public Bulletin {
 
   std::shared_ptr<Descriptor> descriptor_;  // of its own: an MPI may close the caller's
   Step step_ = Step::begin;
+  bool has_ended_ = false;
   bool asked_ = false;  // this step's question, whose answer has not come
   std::string received_;
   std::string space_;  // the name of this job's keys and values

@@ -73,7 +73,11 @@ TEST(PmiBulletin, Rank0LeavesItsWordsAndDoesNotWaitForTheOthers) {
                 testing::ElementsAre("cmd=init pmi_version=1 pmi_subversion=1", "cmd=get_maxes", "cmd=get_my_kvsname",
                                      "cmd=put kvsname=kvs_7_0 key=stretto-meeting value=" + kWords, "cmd=barrier_in"));
     manager.say(0, "cmd=barrier_out rc=0\n");
+    bulletin.end();
+    manager.say(0, "cmd=response_to_init rc=0\n");  // to an MPI
   }
+  char next = 0;
+  EXPECT_EQ(recv(manager.descriptor(0), &next, 1, MSG_DONTWAIT), 1) << "read by the bulletin";
   EXPECT_THAT(manager.asked(0), testing::IsEmpty()) << "until the process ends";
 }
 
