@@ -1,8 +1,13 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <optional>
+#include <ranges>
+#include <thread>
 #include <utility>
 
 #include "stretto/base/machine/host_name.h"
@@ -28,6 +33,8 @@ namespace stretto {
 namespace {
 
 constexpr int kDescriptors = 32;  // of a rank, at the least
+constexpr std::chrono::milliseconds kBetweenLooks{1};
+constexpr int kLooksAtCarrier = 100;  // before the caller's look
 
 /// The context of a rank whose job is on several hosts.
 class HostsRankContext final : public MemoryRankContext {
@@ -89,17 +96,16 @@ struct LinksOfRank {
             bell) {
     tcp.watch(missed);
     if (choice.engine == CarrierChoice::Engine::mpi) {
-      over_tcp =
-          start_mpi(tcp, {.rank = rank, .ranks = roster.members.size(), .missed_after = missed.limit});
+      over_tcp = start_mpi(tcp, {.rank = rank, .ranks = roster.members.size(), .missed_after = missed.limit});
     } else if (choice.engine == CarrierChoice::Engine::ucx) {
       over_tcp = start_ucx(*network, tcp,
-                      {.rank = rank,
-                       .ranks = roster.members.size(),
-                       .token = roster.token,
-                       .at = roster.addresses[static_cast<std::size_t>(rank)].address(),
-                       .ports = ports_of_ucx(),
-                       .missed_after = missed.limit},
-                      bell);
+                           {.rank = rank,
+                            .ranks = roster.members.size(),
+                            .token = roster.token,
+                            .at = roster.addresses[static_cast<std::size_t>(rank)].address(),
+                            .ports = ports_of_ucx(),
+                            .missed_after = missed.limit},
+                           bell);
     }
     transport.emplace(memory, rank, roster.members, carrier(), choice.why);
   }
@@ -176,8 +182,10 @@ class RankAcrossHosts final : public PartOfJob {
   JobResult leave(Duration limit) override;
 
  private:
+  void wait_for_carrier();
   /// A rank of another host is lost. The network's thread.
   void lose(const Error& why) {
+    lost_elsewhere_ = true;
     links_.tcp.lose(why.rank, why);
     links_.roster.control->end(why);
     if (links_.roster.server) links_.roster.server->lose(why.rank);
@@ -189,9 +197,22 @@ class RankAcrossHosts final : public PartOfJob {
   ToldCounter told_;
   HostNews news_;
   std::optional<HostsRankContext> context_;
+  std::atomic<bool> lost_elsewhere_ = false;  // a rank of another host
   Speaker speaker_;
   bool left_ = false;
 };
+
+/// As long as nobody is lost: the others may compute for long.
+void RankAcrossHosts::wait_for_carrier() {
+  const int here = links_.memory.ranks();
+  const auto is_lost = [&](int place) { return links_.memory.fate(place).kind == RankFate::Kind::lost; };
+  const auto places = std::views::iota(0, here);
+  for (int looks = 1; !links_.carrier().has_ended(); ++looks) {
+    if (lost_elsewhere_ || std::ranges::any_of(places, is_lost)) return;
+    if (look_ && looks % kLooksAtCarrier == 0) look_();
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
 
 JobResult RankAcrossHosts::leave(Duration limit) {
   const int ranks = links_.roster.members.size();
@@ -201,6 +222,7 @@ JobResult RankAcrossHosts::leave(Duration limit) {
   context_.reset();  // its helper thread ends
   links_.leave();
   links_.roster.control->report(said_.report);
+  wait_for_carrier();
   speaker_.leave();
   links_.roster.control->leave();
   left_ = true;

@@ -36,7 +36,8 @@ std::map<std::string, std::string> terms_of(const JoinOptions& options) {
   const std::string carrier = between_hosts({}, options.between).carrier;
   terms.emplace("between", carrier);
   if (carrier == kMpi) {
-    throw UsageError("between mpi in a job whose members change, but those of an MPI stay the same: expected tcp or ucx");
+    throw UsageError(
+        "between mpi in a job whose members change, but those of an MPI stay the same: expected tcp or ucx");
   }
   if (carrier == "ucx") terms.emplace("ucx", carrier_offer(carrier));
   return terms;

@@ -52,9 +52,8 @@ Result<CarrierChoice> choose_carrier(const std::string& carrier, const std::vect
                     carrier == "auto" ? ", since every host has an active port for RDMA" : ", as is wanted")};
   }
   if (carrier == "auto") return CarrierChoice{.why = text("tcp, since ", differs)};
-  return Error{Errc::unavailable,
-               text("no messages go by ", library, ": ", differs, "; the same ", library,
-                    " on all hosts would do, or --between tcp")};
+  return Error{Errc::unavailable, text("no messages go by ", library, ": ", differs, "; the same ", library,
+                                       " on all hosts would do, or --between tcp")};
 }
 
 }  // namespace stretto

@@ -50,9 +50,10 @@ TEST(CarrierChoice, IsMpiWhereAllHaveTheSame) {
   ASSERT_TRUE(choice);
   EXPECT_EQ(choice->engine, CarrierChoice::Engine::mpi);
   EXPECT_EQ(choice->why, "mpi 4.1.4 (Open MPI), as is wanted");
-  EXPECT_EQ(choose_carrier("mpi", {ours, ours, "4.0.2 (MPICH)"}, kNames).error().message,
-            "no messages go by MPI: rank 2 on h2 has MPI 4.0.2 (MPICH), rank 0 on h1 has MPI 4.1.4 (Open MPI); the same "
-            "MPI on all hosts would do, or --between tcp");
+  EXPECT_EQ(
+      choose_carrier("mpi", {ours, ours, "4.0.2 (MPICH)"}, kNames).error().message,
+      "no messages go by MPI: rank 2 on h2 has MPI 4.0.2 (MPICH), rank 0 on h1 has MPI 4.1.4 (Open MPI); the same "
+      "MPI on all hosts would do, or --between tcp");
 }
 
 TEST(CarrierChoice, ARankOffersUcxWhereItIsWantedOrHasRdma) {

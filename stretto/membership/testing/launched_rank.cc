@@ -76,6 +76,17 @@ int leave_early(RankContext& context) {
   return 0;
 }
 
+/// Rank 1 returns at once; the others hear that it has left, and go on.
+int left(RankContext& context) {
+  TestRank self(context.world().transport());
+  const int first = context.rank() == 1 ? 0 : 1;
+  self.send(first, 0, 0);
+  self.wait([&] { return self.received(first) == 1; });
+  self.wait_for_sends();
+  if (context.rank() != 1) self.wait([&] { return self.left_peers == std::vector{1}; });
+  return 0;
+}
+
 /// Polls are asked for ever more rarely, where there is nothing to sleep on.
 int idle(RankContext& context) {
   TestRank self(context.world().transport());
@@ -123,7 +134,8 @@ int both_ways(RankContext& context) {
     for (++exchanges; sink.come < exchanges || sink.left < exchanges;) {
       const std::uint32_t seen = transport.doorbell().rings();
       if (transport.poll(sink)) continue;
-      transport.doorbell().sleep(seen, Doorbell::Sleeper::application, std::min<Duration>(transport.poll_by() - clock.now(), 100ms));
+      transport.doorbell().sleep(seen, Doorbell::Sleeper::application,
+                                 std::min<Duration>(transport.poll_by() - clock.now(), 100ms));
     }
     return seconds(clock.now() - begin) * 1e3;
   };
@@ -179,12 +191,10 @@ int run(const char* name) {
   for (const auto& test : conformance_cases()) {
     if (name == test.name) main = [&test](RankContext& context) { return test.run(context.world().transport()), 0; };
   }
-  const std::map<std::string, int (*)(RankContext&)> tests{{"clock", clock},       {"count", count},
-                                                           {"count_on", count_on}, {"leave_early", leave_early},
-                                                           {"idle", idle},         {"both_ways", both_ways},
-                                                           {"fail", fail},
-                                                           {"crash", crash},       {"misuse", misuse},
-                                                           {"follow", follow},     {"follow_silence", follow_silence}};
+  const std::map<std::string, int (*)(RankContext&)> tests{
+      {"clock", clock}, {"count", count},         {"count_on", count_on}, {"leave_early", leave_early},
+      {"idle", idle},   {"both_ways", both_ways}, {"left", left},         {"fail", fail},
+      {"crash", crash}, {"misuse", misuse},       {"follow", follow},     {"follow_silence", follow_silence}};
   if (const auto found = tests.find(name); found != tests.end()) main = found->second;
   int rank = -1;
   bool prepared = false;

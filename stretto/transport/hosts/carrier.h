@@ -24,6 +24,9 @@ class Carrier {
   /// Says goodbye to all peers, and returns when their hosts have everything that was sent, or after two seconds.
   /// Nothing is sent after it.
   virtual void leave() = 0;
+  /// After leave(), again and again: whether a library behind it needs this rank no longer. It may wait for all ranks
+  /// to leave; where one is lost that never comes, and the library does not end in order.
+  virtual bool has_ended() { return true; }
 };
 
 }  // namespace stretto

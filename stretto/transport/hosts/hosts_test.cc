@@ -14,6 +14,7 @@
 #include <atomic>
 #include <barrier>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -22,8 +23,11 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "stretto/base/mutex.h"
+#include "stretto/transport/hosts/piece_carrier.h"
 #include "stretto/transport/hosts/tcp.h"
 #include "stretto/transport/hosts/ucx.h"
 #include "stretto/transport/testing/conformance.h"
@@ -34,13 +38,64 @@ namespace {
 /// Where each rank is, by any number a host.
 using Hosts = std::vector<int>;
 
-/// What moves messages between these hosts.
-enum class By { tcp, ucx };
+/// What moves messages between these hosts; `queues` those of this process, in pieces.
+enum class By { tcp, ucx, queues };
+
+/// Moves pieces between threads, as a library that has nothing to sleep on and dozes until it is woken.
+class QueuesWay final : public PieceWay {
+ public:
+  struct Shared {
+    explicit Shared(std::size_t ranks) : queues(ranks) {}
+    Mutex mutex;
+    std::vector<std::deque<std::pair<int, std::vector<std::byte>>>> queues GUARDED_BY(mutex);
+    std::atomic<int> woken = 0;
+  };
+  QueuesWay(Shared& shared, int rank) : shared_(shared), rank_(static_cast<std::size_t>(rank)) {}
+
+  std::vector<std::byte> address() const override { return {}; }
+  void begin(PieceSink& sink) override { sink_ = &sink; }
+  void link(int, std::span<const std::byte>) override { is_linked_ = true; }
+  void post(Piece& piece) override {
+    {
+      const MutexLock lock(shared_.mutex);
+      const auto bytes = std::span(piece.room).first(piece.bytes);
+      shared_.queues[static_cast<std::size_t>(piece.peer)].emplace_back(static_cast<int>(rank_),
+                                                                        std::vector(bytes.begin(), bytes.end()));
+    }
+    sink_->left(piece);
+  }
+  bool has_work() override { return is_linked_; }
+  bool progress() override {
+    std::pair<int, std::vector<std::byte>> next;
+    {
+      const MutexLock lock(shared_.mutex);
+      auto& queue = shared_.queues[rank_];
+      if (queue.empty()) return false;
+      next = std::move(queue.front());
+      queue.pop_front();
+    }
+    sink_->came(next.first, next.second);
+    return true;
+  }
+  bool rest() override { return true; }
+  TimePoint progress_by() const override {
+    return is_linked_ ? clock_.now() + Duration(std::chrono::microseconds(100)) : TimePoint::never();
+  }
+  bool dozes() const override { return true; }
+  void wake() override { ++shared_.woken; }
+
+ private:
+  Shared& shared_;
+  const std::size_t rank_;
+  const SteadyClock clock_;
+  PieceSink* sink_ = nullptr;
+  bool is_linked_ = false;
+};
 
 /// Runs `program` as every rank, in threads of this process, on hosts that share nothing but loopback. By UCX the
-/// `stranger` has another token.
+/// `stranger` has another token. `woken`: how often PieceWay::wake() was called.
 std::vector<std::string> run(const Hosts& host_of, const std::function<void(Transport&, TcpCarrier&)>& program, By by,
-                             int stranger = -1) {
+                             int stranger = -1, int* woken = nullptr) {
   const Members members(host_of);
   const auto ranks = static_cast<std::size_t>(members.size());
   std::vector<JobMemory> memories;
@@ -51,6 +106,7 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
   const Token token = new_token();
   std::vector<asio::ip::tcp::endpoint> addresses(ranks);
   std::vector<std::string> wrong(ranks);
+  QueuesWay::Shared queues(ranks);
   std::barrier<> all(members.size());
   const auto be = [&](int rank) {
     JobMemory& memory = memories[static_cast<std::size_t>(members.host_of(rank))];
@@ -63,15 +119,19 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
     {
       const Doorbell bell(memory.doorbell(place), true);
       TcpCarrier tcp(network, door, {.from = rank, .ranks = members.size()}, token, addresses, bell);
-      std::unique_ptr<Carrier> ucx;
+      std::unique_ptr<Carrier> over_tcp;
+      if (by == By::queues) {
+        over_tcp = std::make_unique<PieceCarrier>("a test", std::make_unique<QueuesWay>(queues, rank), tcp,
+                                                  members.size(), Duration::zero());
+      }
       if (by == By::ucx) {
         const UcxOptions how{.rank = rank,
                              .ranks = members.size(),
                              .token = rank == stranger ? new_token() : token,
                              .at = asio::ip::make_address("127.0.0.1")};
-        ucx = start_ucx(network, tcp, how, bell);
+        over_tcp = start_ucx(network, tcp, how, bell);
       }
-      Carrier& carrier = ucx ? *ucx : tcp;
+      Carrier& carrier = over_tcp ? *over_tcp : tcp;
       HostsTransport transport(memory, rank, members, carrier, "a test");
       try {
         program(transport, tcp);
@@ -87,6 +147,7 @@ std::vector<std::string> run(const Hosts& host_of, const std::function<void(Tran
   std::vector<std::thread> threads;
   for (int rank = 0; rank < members.size(); ++rank) threads.emplace_back(be, rank);
   for (auto& thread : threads) thread.join();
+  if (woken != nullptr) *woken = queues.woken;
   return wrong;
 }
 
@@ -165,6 +226,20 @@ TEST_P(CarrierTest, WhoEndsWithoutAGoodbyeIsLost) {
     rank.wait_for_sends();
   };
   EXPECT_THAT(run({0, 1}, program, GetParam()), testing::ElementsAre("as this test wants it", ""));
+}
+
+TEST(PieceCarrier, APeerIsWokenBeforeWhatComesAfterAWhile) {
+  const auto program = [&](Transport& transport, TcpCarrier&) {
+    TestRank rank(transport);
+    for (std::uint64_t number = 1; number <= 2; ++number) {
+      rank.send(1 - transport.rank(), 8, 100);
+      rank.wait([&] { return rank.received() >= number; });
+      rank.wait_for_sends();
+    }
+  };
+  int woken = 0;
+  EXPECT_THAT(run({0, 1}, program, By::queues, -1, &woken), testing::Each(""));
+  EXPECT_GE(woken, 2);
 }
 
 TEST(UcxCarrier, MessagesWithoutTheTokenOfTheJobAreThrownAway) {
@@ -308,7 +383,8 @@ TEST(Door, LetsInWhoeverKnowsTheTokenAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Tcp, HostsConformance, testing::ValuesIn(settings(By::tcp)));
 INSTANTIATE_TEST_SUITE_P(Ucx, HostsConformance, testing::ValuesIn(settings(By::ucx)));
-INSTANTIATE_TEST_SUITE_P(Carriers, CarrierTest, testing::Values(By::tcp, By::ucx));
+INSTANTIATE_TEST_SUITE_P(Queues, HostsConformance, testing::ValuesIn(settings(By::queues)));
+INSTANTIATE_TEST_SUITE_P(Carriers, CarrierTest, testing::Values(By::tcp, By::ucx, By::queues));
 
 }  // namespace
 }  // namespace stretto

@@ -80,13 +80,15 @@ Result<MpiModule> load_mpi() {
   if (module == nullptr || !find_function(module, internal::kMpiLibraryVersion, version) ||
       !find_function(module, internal::kStartMpiWay, out.start)) {
     const char* const why = ::dlerror();
-    return none("the process manager is ", mpi->name, "'s, and no module for that can be loaded: ",
-                why != nullptr ? why : path, " (it is built where Debian's ", mpi->package, " is)");
+    return none("the process manager is ", mpi->name,
+                "'s, and no module for that can be loaded: ", why != nullptr ? why : path,
+                " (it is built where Debian's ", mpi->package, " is)");
   }
   const std::string_view says = version();
   const std::string_view line = says.substr(0, says.find('\n'));
   if (!says.starts_with(mpi->begins)) {
-    return none("the process manager is ", mpi->name, "'s, and ", path, " finds another MPI on the loader's path: ", line);
+    return none("the process manager is ", mpi->name, "'s, and ", path,
+                " finds another MPI on the loader's path: ", line);
   }
   std::string_view number = line.substr(mpi->begins.size());
   number.remove_prefix(std::min(number.find_first_not_of(" \t"), number.size()));

@@ -29,7 +29,8 @@ struct MpiOptions {
 /// Messages by MPI, in pieces (PieceCarrier). MPI begins with the first of them in a process, on all ranks at once, and
 /// ends with the process, if all ranks have left. MPI has nothing to sleep on: between ranks that have something to say
 /// to each other poll_by() asks to be polled 20 µs after something moved and ever more rarely, down to once a
-/// millisecond. leave() waits for all ranks to leave, unless one is lost.
+/// millisecond, and each 20 ms where nothing has moved for a while: who goes on then says so by TCP.
+/// Carrier::has_ended() once all ranks have left.
 ///
 /// `control` outlives it. Throws Failure where MPI cannot begin, or has other ranks.
 std::unique_ptr<Carrier> start_mpi(TcpCarrier& control, const MpiOptions& options);

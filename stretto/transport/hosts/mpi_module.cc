@@ -23,6 +23,7 @@ constexpr int kPieces = 1;           // the tag
 constexpr int kMostAtOnce = 64;      // pieces, before the carrier looks at other things
 constexpr Duration kSoonest = 20us;  // polls behind one in which something moved
 constexpr Duration kLatest = 1ms;
+constexpr Duration kDozing = 20ms;
 /// While pieces are on their way MPI moves over TCP, when it is called, what a buffer of the socket holds.
 constexpr Duration kUnderWay = 300us;
 
@@ -106,6 +107,8 @@ class MpiWay final : public PieceWay {
   bool has_work() override { return is_linked_; }
   bool progress() override;
   bool rest() override { return true; }
+  bool dozes() const override { return true; }
+  void wake() override { last_moved_ = clock_.now(); }
   TimePoint progress_by() const override;
   bool leave() override;
 
@@ -130,7 +133,8 @@ class MpiWay final : public PieceWay {
 
 void MpiWay::post(Piece& piece) {
   MPI_Request request = MPI_REQUEST_NULL;
-  const int failed = MPI_Isend(piece.room.data(), static_cast<int>(piece.bytes), MPI_BYTE, piece.peer, kPieces, comm_, &request);
+  const int failed =
+      MPI_Isend(piece.room.data(), static_cast<int>(piece.bytes), MPI_BYTE, piece.peer, kPieces, comm_, &request);
   last_moved_ = clock_.now();  // an answer may come soon
   if (failed == MPI_SUCCESS) {
     requests_.push_back(request);
@@ -156,12 +160,14 @@ bool MpiWay::send() {
   complete_.resize(requests_.size());
   statuses_.resize(requests_.size());
   int count = 0;
-  const int said = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, complete_.data(), statuses_.data());
+  const int said =
+      MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, complete_.data(), statuses_.data());
   if (count <= 0) return false;  // MPI_UNDEFINED is negative
   std::vector<std::pair<Piece*, int>> left;
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(complete_[static_cast<std::size_t>(i)]);
-    left.emplace_back(std::exchange(posted_[at], nullptr), said == MPI_ERR_IN_STATUS ? statuses_[static_cast<std::size_t>(i)].MPI_ERROR : said);
+    left.emplace_back(std::exchange(posted_[at], nullptr),
+                      said == MPI_ERR_IN_STATUS ? statuses_[static_cast<std::size_t>(i)].MPI_ERROR : said);
     requests_[at] = MPI_REQUEST_NULL;
   }
   std::erase(requests_, MPI_REQUEST_NULL);
@@ -183,7 +189,8 @@ bool MpiWay::receive() {
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   if (buffer_.size() < static_cast<std::size_t>(bytes)) buffer_.resize(static_cast<std::size_t>(bytes));
   const int peer = status.MPI_SOURCE;
-  if (const int failed = MPI_Mrecv(buffer_.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE); failed != MPI_SUCCESS) {
+  if (const int failed = MPI_Mrecv(buffer_.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+      failed != MPI_SUCCESS) {
     sink_->broken(peer, words_of(failed));
   } else {
     sink_->came(peer, {buffer_.data(), static_cast<std::size_t>(bytes)});
@@ -193,7 +200,9 @@ bool MpiWay::receive() {
 
 TimePoint MpiWay::progress_by() const {
   if (!is_linked_) return TimePoint::never();
-  return last_polled_ + std::clamp<Duration>((last_polled_ - last_moved_) / 8, kSoonest, requests_.empty() ? kLatest : kUnderWay);
+  const Duration still = last_polled_ - last_moved_;
+  const Duration latest = !requests_.empty() ? kUnderWay : still < kUntilDozing ? kLatest : kDozing;
+  return last_polled_ + std::clamp<Duration>(still / 8, kSoonest, latest);
 }
 
 bool MpiWay::leave() {
@@ -217,7 +226,7 @@ extern "C" __attribute__((visibility("default"))) const char* stretto_mpi_librar
 }
 
 extern "C" __attribute__((visibility("default"))) stretto::PieceWay* stretto_start_mpi_way(int rank, int ranks,
-                                                                                          std::string* error) {
+                                                                                           std::string* error) {
   stretto::MpiOfProcess& mpi = stretto::mpi_of_process();
   *error = mpi.begin(rank, ranks);
   return error->empty() ? new stretto::MpiWay(mpi) : nullptr;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <thread>
 #include <utility>
 
 #include "stretto/base/words.h"
@@ -25,7 +24,7 @@ enum class PieceCarrier::Word : std::uint16_t {
   address,   ///< PieceWay::address() of the sender, as the head
   last,      ///< the sender leaves, and has sent so many pieces (note)
   has_come,  ///< all of these have come
-  beat,      ///< nothing: the kernel finds out whether there is a way
+  beat,      ///< a piece may come; the kernel finds out whether there is a way
 };
 
 struct PieceCarrier::Peer {
@@ -44,6 +43,7 @@ struct PieceCarrier::Peer {
   bool told = false;                       // and the sink knows
   bool beats = false;                      // something was sent since the last beat
   int on_way = 0;                          // pieces that the way has
+  TimePoint posted = {};                   // the last of them
   std::uint64_t sent = 0, came = 0;        // pieces
   std::optional<std::uint64_t> last = {};  // pieces it has sent in all; it leaves
   bool all_came = false;                   // and it has heard that these have come
@@ -110,7 +110,7 @@ void PieceCarrier::hear(int from, const Envelope& envelope, std::span<const std:
       unsettled_ = true;
       return;
     case Word::has_come: peer.has_all = true; return;
-    case Word::beat: return;
+    case Word::beat: way_->wake(); return;
   }
 }
 
@@ -181,6 +181,10 @@ void PieceCarrier::post(Peer& peer) {
     piece.bytes = piece.room.size() - room.size();
     ++moves_;
     ++peer.on_way;
+    if (way_->dozes()) {
+      const TimePoint now = clock_.now();
+      if (now - std::exchange(peer.posted, now) > kUntilDozing / 2) say(peer.rank, Word::beat);
+    }
     way_->post(piece);
   }
 }
@@ -306,13 +310,6 @@ void PieceCarrier::leave() {
     if (!peer->gone && peer->linked) say(peer->rank, Word::last, peer->sent);
   }
   leaving.until([&] { return all([](const Peer& peer) { return peer.has_all || !peer.linked; }); }, moves);
-  // The others may compute as long as they like, unless somebody is lost.
-  leaving.until([&] { return way_->leave(); },
-                [&] {
-                  if (poll(nobody)) return true;
-                  std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                  return std::ranges::none_of(peers_, [](const auto& peer) { return peer->end.has_value(); });
-                });
   control_.leave();
 }
 

@@ -18,9 +18,9 @@ namespace stretto {
 /// stand still. A piece is copied where it is handed over, so that the body is free at once, whatever becomes of the
 /// way.
 ///
-/// Beside them each pair of ranks has the connection of `control`, a carrier by TCP, which the library does not know: by
-/// it two ranks exchange their addresses, and hear of goodbyes and of who is lost. What the library says of a broken way
-/// counts only where nothing is heard there for some seconds.
+/// Beside them each pair of ranks has the connection of `control`, a carrier by TCP, which the library does not know:
+/// by it two ranks exchange their addresses, and hear of goodbyes and of who is lost. What the library says of a broken
+/// way counts only where nothing is heard there for some seconds.
 class PieceCarrier final : public Carrier, private PieceSink {
  public:
   /// `control` outlives it. `missed_after`: MissedPeers::limit; zero: nobody is missed.
@@ -33,6 +33,7 @@ class PieceCarrier final : public Carrier, private PieceSink {
   bool poll(MessageSink& sink) override;
   TimePoint poll_by() const override;
   void leave() override;
+  bool has_ended() override { return way_->leave(); }
 
  private:
   struct Peer;
@@ -57,12 +58,12 @@ class PieceCarrier final : public Carrier, private PieceSink {
   TcpCarrier& control_;
   const Duration missed_after_;
   const SteadyClock clock_;
-  bool driven_ = false;           // inside PieceWay::progress()
-  MessageSink* sink_ = nullptr;   // inside poll()
-  std::exception_ptr thrown_;     // by the sink, through the library
-  std::uint64_t moves_ = 0;       // pieces that were handed over, have left or have come
-  std::uint64_t came_ = 0;        // bytes, since poll() began
-  bool unsettled_ = false;        // some peer ends
+  bool driven_ = false;          // inside PieceWay::progress()
+  MessageSink* sink_ = nullptr;  // inside poll()
+  std::exception_ptr thrown_;    // by the sink, through the library
+  std::uint64_t moves_ = 0;      // pieces that were handed over, have left or have come
+  std::uint64_t came_ = 0;       // bytes, since poll() began
+  bool unsettled_ = false;       // some peer ends
   TimePoint beat_at_;
   std::vector<SendToken> sent_, reporting_;
   std::vector<std::unique_ptr<Peer>> peers_;    // by rank

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,13 +15,16 @@ namespace stretto {
 /// Bytes of a piece, at most: so few that neither UCX nor an MPI over TCP asks the receiver before it sends them.
 inline constexpr std::size_t kPieceBytes = 60 << 10;
 
+/// A way that has nothing to sleep on looks for pieces of others rarely where none has moved for so long.
+inline constexpr Duration kUntilDozing = std::chrono::milliseconds(100);
+
 /// Bytes of messages to a peer, one behind the other, in memory of its own.
 struct Piece {
   int peer = 0;
-  std::uint64_t number = 0;               ///< pieces to this peer before it
-  std::size_t bytes = 0;                  ///< of `room`, from its beginning
-  bool is_kept = false;                   ///< by a way that has ended: it may be read for ever
-  void* way = nullptr;                    ///< the way's own, as the next one, as long as it has the piece
+  std::uint64_t number = 0;  ///< pieces to this peer before it
+  std::size_t bytes = 0;     ///< of `room`, from its beginning
+  bool is_kept = false;      ///< by a way that has ended: it may be read for ever
+  void* way = nullptr;       ///< the way's own, as the next one, as long as it has the piece
   std::array<std::uint64_t, 3> header{};
   std::vector<std::byte> room = std::vector<std::byte>(kPieceBytes);
 };
@@ -42,8 +46,7 @@ class PieceSink {
 /// Moves pieces between ranks of different hosts, as a library of others does it. One thread at a time.
 class PieceWay {
  public:
-  /// Without leave() pieces may still be on their way.
-  virtual ~PieceWay() = default;
+  virtual ~PieceWay() = default;  ///< the last use of pieces that are not kept
 
   /// What link() of the other ranks needs of this one.
   virtual std::vector<std::byte> address() const = 0;
@@ -61,7 +64,11 @@ class PieceWay {
   /// at once.
   virtual bool rest() = 0;
   virtual TimePoint progress_by() const = 0;
-  /// For a rank that leaves, again and again, between calls of progress(): whether the library has no more need of it.
+  /// Whether a peer for which there was no piece for a while has to be told before the next one, by another way.
+  virtual bool dozes() const { return false; }
+  /// A piece may come soon.
+  virtual void wake() {}
+  /// As Carrier::has_ended().
   virtual bool leave() { return true; }
 };
 

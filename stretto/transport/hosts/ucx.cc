@@ -125,8 +125,8 @@ void UcxWay::post(Piece& piece) {
   param.cb.send = &UcxWay::posted;
   param.user_data = &piece;
   const Peer& peer = peers_[static_cast<std::size_t>(piece.peer)];
-  const ucs_status_ptr_t request = ucx_.am_send_nbx(peer.endpoint, 0, piece.header.data(), sizeof header,
-                                                    piece.room.data(), piece.bytes, &param);
+  const ucs_status_ptr_t request =
+      ucx_.am_send_nbx(peer.endpoint, 0, piece.header.data(), sizeof header, piece.room.data(), piece.bytes, &param);
   if (UCS_PTR_IS_PTR(request)) return;
   sink_->left(piece);
   if (UCS_PTR_IS_ERR(request)) fail(peer.rank, UCS_PTR_STATUS(request));
