@@ -48,7 +48,7 @@ class PieceWay {
  public:
   virtual ~PieceWay() = default;  ///< the last use of pieces that are not kept
 
-  /// What link() of the other ranks needs of this one.
+  /// The bytes that link() of the other ranks needs of this one.
   virtual std::vector<std::byte> address() const = 0;
   /// From now on all is said to `sink`. Before any of the calls below.
   virtual void begin(PieceSink& sink) = 0;

@@ -21,6 +21,7 @@ namespace stretto {
 namespace {
 
 constexpr std::size_t kLongestLine = 4096;
+constexpr int kLongestAnswer = 1000;  // ms, for the last one
 constexpr const char* kPmiKey = "stretto-meeting";
 
 /// The word behind "name=", up to the next blank; empty where there is none.
@@ -43,7 +44,11 @@ void PmiBulletin::end() {
   if (asked_ && !answer(clock.now() + kLongestCall)) return;  // no meeting: then the job ends, and so does this rank
   at_exit_of_process([descriptor = descriptor_] {
     constexpr std::string_view kLast = "cmd=finalize\n";
-    (void)::send(descriptor->get(), kLast.data(), kLast.size(), MSG_NOSIGNAL);
+    if (::send(descriptor->get(), kLast.data(), kLast.size(), MSG_NOSIGNAL) <= 0) return;
+    // hydra ends the job where it cannot answer. An MPI that has ended before has been answered, too.
+    pollfd readable{.fd = descriptor->get(), .events = POLLIN, .revents = 0};
+    char answer[512];
+    if (::poll(&readable, 1, kLongestAnswer) > 0) (void)!::read(descriptor->get(), answer, sizeof answer);
   });
 }
 
