@@ -12,7 +12,7 @@ namespace stretto {
 namespace {
 
 std::uint64_t largest_header(int ranks) {
-  return RoundHeader::max_wire_bytes(ranks, true);
+  return RoundHeader::max_wire_bytes(ranks, RoundHeader::Names::times);
 }
 
 }  // namespace

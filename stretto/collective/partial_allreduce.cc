@@ -61,7 +61,7 @@ std::vector<BucketSpec> checked(std::vector<BucketSpec> buckets, ReduceOp op) {
 }
 
 void check_header(const PartialOptions& options, int ranks) {
-  const std::size_t bytes = RoundHeader::max_wire_bytes(ranks, names_ranks(options, ranks));
+  const std::size_t bytes = RoundHeader::max_wire_bytes(ranks, names_in_messages(options, ranks));
   if (bytes <= kMaxHeadBytes) return;
   throw UsageError(text("the header of a round of ", ranks, " ranks takes ", bytes, " bytes",
                         options.name_all_ranks ? " where it names them all" : "", "; at most ", kMaxHeadBytes,

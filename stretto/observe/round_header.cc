@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -15,6 +16,17 @@ constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kFixedWords = 5;  // what there is, and 4 counters
 constexpr std::size_t kUnnamedWords = 2;
 constexpr std::uint64_t kHasUnnamed = 1 << 4;  // bits 0 to 3: arrived, fresh, stale, drained
+constexpr std::uint64_t kHasNoTimes = 1 << 5;  // entries without: rank and batches alone, the first bytes of RankTimes
+constexpr std::size_t kEntryWithoutTimes = 4;
+static_assert(offsetof(RankTimes, batches) == 2 && offsetof(RankTimes, computed) == kEntryWithoutTimes);
+
+std::size_t entry_bytes(std::uint64_t what) {
+  return (what & kHasNoTimes) != 0 ? kEntryWithoutTimes : sizeof(RankTimes);
+}
+
+bool has_times(const RankTimes& of) {
+  return of.computed != 0 || of.waited != 0 || of.late != 0;
+}
 
 std::size_t num_words_of(int ranks) {
   return static_cast<std::size_t>(RankSet(ranks).num_words());
@@ -101,15 +113,24 @@ struct SetsOnWire {
   std::uint64_t arrived = 0, fresh = 0, stale = 0;
 };
 
-bool times_are_sound(const std::byte* in, std::size_t count, int ranks) {
+RankTimes entry_at(const std::byte* in, std::size_t index, std::size_t entry) {
+  RankTimes of;
+  std::memcpy(&of, in + index * entry, entry);
+  return of;
+}
+
+/// Ascending by rank, and short where none has a time.
+bool entries_are_sound(const std::byte* in, std::size_t count, std::uint64_t what, int ranks) {
   std::int64_t last = -1;
+  bool any_has_times = false;
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t rank;
-    std::memcpy(&rank, in + i * sizeof(RankTimes), sizeof rank);
-    if (rank <= last || rank >= static_cast<std::int64_t>(ranks)) return false;
-    last = rank;
+    const RankTimes of = entry_at(in, i, entry_bytes(what));
+    if (of.rank <= last || of.rank >= static_cast<std::int64_t>(ranks)) return false;
+    last = of.rank;
+    any_has_times |= has_times(of);
   }
-  return true;
+  const bool is_short = ranks > RoundHeader::kMaxNamedRanks && count > 0 && !any_has_times;
+  return is_short == ((what & kHasNoTimes) != 0);
 }
 
 }  // namespace
@@ -156,25 +177,35 @@ void RoundHeader::forget_names() {
   times.clear();
 }
 
+void RoundHeader::forget_all_but(Names names) {
+  if (names == Names::none) return forget_names();
+  if (names == Names::times) return;
+  for (RankTimes& of : times) of = {.rank = of.rank, .batches = of.batches};
+}
+
 std::uint64_t RoundHeader::what_there_is() const {
   std::uint64_t what = names_ranks() ? 0 : kHasUnnamed;
+  if (ranks() > kMaxNamedRanks && !times.empty() && std::ranges::none_of(times, has_times)) what |= kHasNoTimes;
   int bit = 0;
   for (const RankSet* set : {&arrived, &fresh, &stale, &drained}) what |= std::uint64_t{!set->empty()} << bit++;
   return what;
 }
 
 std::size_t RoundHeader::wire_bytes() const {
-  return words_before_times(what_there_is(), num_words_of(ranks())) * kWord + times.size() * sizeof(RankTimes);
+  const std::uint64_t what = what_there_is();
+  return words_before_times(what, num_words_of(ranks())) * kWord + times.size() * entry_bytes(what);
 }
 
-std::size_t RoundHeader::max_wire_bytes(int ranks, bool named) {
-  const std::size_t sets = (named ? 4 : 1) * num_words_of(ranks);
-  const std::size_t entries = named ? static_cast<std::size_t>(ranks) : 0;
-  return (kFixedWords + kUnnamedWords + sets) * kWord + entries * sizeof(RankTimes);
+std::size_t RoundHeader::max_wire_bytes(int ranks, Names names) {
+  const std::size_t sets = (names == Names::none ? 1 : 4) * num_words_of(ranks);
+  const bool is_short = names == Names::batches && ranks > kMaxNamedRanks;
+  const std::size_t entry = names == Names::none ? 0 : is_short ? kEntryWithoutTimes : sizeof(RankTimes);
+  return (kFixedWords + kUnnamedWords + sets) * kWord + static_cast<std::size_t>(ranks) * entry;
 }
 
 void RoundHeader::write(std::byte* out) const {
-  out = put(out, what_there_is());
+  const std::uint64_t what = what_there_is();
+  out = put(out, what);
   for (std::uint64_t counter : {batches, samples, oldest_base, sum_of_bases}) out = put(out, counter);
   if (!names_ranks()) {
     out = put(out, unnamed.arrived | static_cast<std::uint64_t>(unnamed.fresh) << 32);
@@ -183,7 +214,10 @@ void RoundHeader::write(std::byte* out) const {
   for (const RankSet* set : {&arrived, &fresh, &stale, &drained}) {
     if (!set->empty()) out = put(out, *set);
   }
-  if (!times.empty()) std::memcpy(out, times.data(), times.size() * sizeof(RankTimes));
+  for (const RankTimes& of : times) {
+    std::memcpy(out, &of, entry_bytes(what));
+    out += entry_bytes(what);
+  }
 }
 
 bool RoundHeader::read(std::span<const std::byte> in, int ranks) {
@@ -191,10 +225,11 @@ bool RoundHeader::read(std::span<const std::byte> in, int ranks) {
   if (in.size() < kFixedWords * kWord) return false;
   const std::uint64_t what = word_at(in.data(), 0);
   const std::size_t fixed = words_before_times(what, num_words) * kWord;
-  if (what >= 2 * kHasUnnamed || in.size() < fixed || (in.size() - fixed) % sizeof(RankTimes) != 0) return false;
+  const std::size_t entry = entry_bytes(what);
+  if (what >= 2 * kHasNoTimes || in.size() < fixed || (in.size() - fixed) % entry != 0) return false;
   const SetsOnWire wire(in.data(), num_words);
-  const std::size_t count = (in.size() - fixed) / sizeof(RankTimes);
-  if (!wire.sound(what, ranks) || !times_are_sound(in.data() + fixed, count, ranks)) return false;
+  const std::size_t count = (in.size() - fixed) / entry;
+  if (!wire.sound(what, ranks) || !entries_are_sound(in.data() + fixed, count, what, ranks)) return false;
 
   reset(ranks);
   std::size_t next = 1;
@@ -208,7 +243,7 @@ bool RoundHeader::read(std::span<const std::byte> in, int ranks) {
     ++from;
   }
   times.resize(count);
-  if (count > 0) std::memcpy(times.data(), in.data() + fixed, count * sizeof(RankTimes));
+  for (std::size_t i = 0; i < count; ++i) times[i] = entry_at(in.data() + fixed, i, entry);
   return true;
 }
 

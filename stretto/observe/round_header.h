@@ -24,12 +24,18 @@ struct RankTimes {
 ///
 /// With many ranks messages carry the compact form: counts, sums, the oldest base and the ranks that have drained, on
 /// which the policies depend; but neither who brought something nor for how long each waited. Where forms meet the
-/// sets name some ranks and `unnamed` counts the others.
+/// sets name some ranks and `unnamed` counts the others. Where members change the names stay, and the times alone go.
 struct RoundHeader {
   /// As oldest_base: there is no batch.
   static constexpr std::uint64_t kNoBase = ~std::uint64_t{0};
-  /// Messages of larger jobs carry the compact form.
+  /// Messages of larger jobs carry the compact form, or the names without times.
   static constexpr int kMaxNamedRanks = 256;
+  /// What messages say of each rank.
+  enum class Names : std::uint8_t {
+    none,     ///< nothing: the compact form
+    batches,  ///< who brought what, and how many batches
+    times,    ///< all there is
+  };
 
   /// How many ranks there are beyond those that a set names.
   struct Unnamed {
@@ -74,13 +80,16 @@ struct RoundHeader {
   void merge(const RoundHeader& other);
   /// Makes it the compact form of itself.
   void forget_names();
+  /// Leaves out what these names do not say.
+  void forget_all_but(Names names);
   friend bool operator==(const RoundHeader&, const RoundHeader&) = default;  ///< all fields are equal
 
   /// Bytes on the wire: a word that says what there is, 4 counters, the ranks without a name in 2 words, the sets that
-  /// are not empty at a bit a rank, then 16 bytes for each of `times`.
+  /// are not empty at a bit a rank, then 16 bytes for each of `times`; 4 in a job of more than kMaxNamedRanks ranks
+  /// where none of them has a time.
   std::size_t wire_bytes() const;
-  /// At most, in a job of `ranks`; of the compact form where `named` is false.
-  static std::size_t max_wire_bytes(int ranks, bool named);
+  /// At most, in a job of `ranks`.
+  static std::size_t max_wire_bytes(int ranks, Names names);
   /// Writes exactly wire_bytes() bytes to `out`.
   void write(std::byte* out) const;
   /// Reads what write() wrote, for a job of `ranks`; false, and nothing changed, if `in` is malformed.

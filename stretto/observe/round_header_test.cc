@@ -11,7 +11,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kSizes[] = {1, 2, 3, 7, 16, 33, 63, 64, 65, 128, 130};
+constexpr int kSizes[] = {1, 2, 3, 7, 16, 33, 63, 64, 65, 128, 130, 300};
 
 /// What the ranks for which `mine` holds could have brought together.
 RoundHeader drawn(Random& random, int ranks, auto mine) {
@@ -143,8 +143,8 @@ TEST(RoundHeader, TheCompactFormKeepsCountsSumsOldestBaseAndWhoHasDrained) {
       EXPECT_EQ(header.oldest_base, named.oldest_base);
       EXPECT_EQ(header.sum_of_bases, named.sum_of_bases);
       EXPECT_TRUE(header.arrived.empty() && header.fresh.empty() && header.stale.empty() && header.times.empty());
-      EXPECT_LE(header.wire_bytes(), RoundHeader::max_wire_bytes(ranks, false));
-      EXPECT_LE(named.wire_bytes(), RoundHeader::max_wire_bytes(ranks, true));
+      EXPECT_LE(header.wire_bytes(), RoundHeader::max_wire_bytes(ranks, RoundHeader::Names::none));
+      EXPECT_LE(named.wire_bytes(), RoundHeader::max_wire_bytes(ranks, RoundHeader::Names::times));
       RoundHeader copy;
       ASSERT_TRUE(copy.read(written(header), ranks));
       EXPECT_EQ(copy, header);
@@ -182,6 +182,52 @@ TEST(RoundHeader, TheCompactFormOf1024RanksIsShort) {
   EXPECT_EQ(header.wire_bytes(), 40u + 3 * 128 + 1024 * 16);
   header.forget_names();
   EXPECT_EQ(header.wire_bytes(), 40u + 16 + 128);
+}
+
+/// Where members change messages name all of so many, too.
+TEST(RoundHeader, WithoutTimesEntriesOfManyRanksAreShort) {
+  Random random(9);
+  RoundHeader header(1024);
+  for (int rank = 0; rank < 1024; ++rank) {
+    header.arrived.insert(rank);
+    header.fresh.insert(rank);
+    header.times.push_back({static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(rank % 7), 1, 1, 1});
+  }
+  header.forget_all_but(RoundHeader::Names::batches);
+  EXPECT_EQ(header.wire_bytes(), 40u + 2 * 128 + 1024 * 4);
+  EXPECT_EQ(RoundHeader::max_wire_bytes(1024, RoundHeader::Names::batches), 56u + 4 * 128 + 1024 * 4);
+  RoundHeader copy;
+  ASSERT_TRUE(copy.read(written(header), 1024));
+  EXPECT_EQ(copy, header);
+  EXPECT_EQ(copy.times[9].batches, 2);
+
+  for (const int ranks : {256, 257}) {
+    RoundHeader drawn_header = drawn(random, ranks);
+    RoundHeader without = drawn_header;
+    without.forget_all_but(RoundHeader::Names::batches);
+    const std::size_t saved = ranks > RoundHeader::kMaxNamedRanks ? 12 * drawn_header.times.size() : 0;
+    EXPECT_EQ(without.wire_bytes() + saved, drawn_header.wire_bytes());
+    ASSERT_TRUE(copy.read(written(without), ranks));
+    EXPECT_EQ(copy, without);
+    EXPECT_EQ(copy.fresh, drawn_header.fresh);
+  }
+}
+
+TEST(RoundHeader, EntriesOfTheOtherLengthAreRefused) {
+  RoundHeader copy, header(300);
+  header.times = {{0, 1, 1, 0, 0}, {299, 2, 0, 0, 0}};
+  auto bytes = written(header);
+  ASSERT_TRUE(copy.read(bytes, 300));
+  EXPECT_TRUE(copy.read(bytes, 301)) << "the same words";
+  std::fill(bytes.end() - 28, bytes.end() - 16, std::byte{0});  // the times of the first
+  EXPECT_FALSE(copy.read(bytes, 300)) << "none has a time: they have to be short";
+  header.forget_all_but(RoundHeader::Names::batches);
+  ASSERT_TRUE(copy.read(written(header), 300));
+  bytes = written(header);
+  bytes.resize(bytes.size() - 4);
+  EXPECT_TRUE(copy.read(bytes, 300)) << "one entry less";
+  bytes.resize(bytes.size() - 4);
+  EXPECT_FALSE(copy.read(bytes, 300)) << "it says that there are some";
 }
 
 TEST(RoundHeader, MoreUnnamedRanksThanThereAreAreRefused) {
@@ -252,6 +298,7 @@ TEST(RoundHeader, AnyBytesAreReadOrRefusedAndARefusalChangesNothing) {
     const int ranks = kSizes[random.below(std::size(kSizes))];
     RoundHeader drawn_header = drawn(random, ranks);
     if (random.chance(0.3)) drawn_header.forget_names();
+    if (random.chance(0.3)) drawn_header.forget_all_but(RoundHeader::Names::batches);
     auto bytes = written(drawn_header);
     for (auto flips = random.below(4); flips > 0; --flips) {
       bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1u << random.below(8));

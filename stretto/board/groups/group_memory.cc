@@ -24,8 +24,9 @@ struct GroupMemory::Layout {
     }
     first_piece.push_back(pieces);
     set_stride = staggered(set_bytes);
-    header_room =
-        round_up(RoundHeader::max_wire_bytes(shape.job_ranks != 0 ? shape.job_ranks : ranks_, true), kCacheLine);
+    header_room = round_up(
+        RoundHeader::max_wire_bytes(shape.job_ranks != 0 ? shape.job_ranks : ranks_, RoundHeader::Names::times),
+        kCacheLine);
     const auto part = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
       end += round_up(bytes, kCacheLine);

@@ -18,7 +18,7 @@ BetweenBoards::BetweenBoards(Engine& engine, const Seating& seating, const Parti
       board_(board),
       failure_(failure),
       max_lag_(options.max_lag),
-      names_ranks_(names_ranks(options, engine.size())) {
+      names_(names_in_messages(options, engine.size())) {
   id_ = engine.add(*this);
   if (!seating.leads()) return;
   rounds_ = std::make_unique<ActivatedRounds>(
@@ -105,7 +105,7 @@ void BetweenBoards::send_what_is_summed() {
   if (rounds_->protocol().joined() == round) return;  // none is in flight
   if (bound_ == round && memory_.bucket_summed(round, 0)) {
     RoundHeader header = read_own_record(memory_, round);
-    if (!names_ranks_) header.forget_names();
+    header.forget_all_but(names_);
     for (std::size_t i = 0; i < memory_.shape().buckets.size(); ++i) {
       engine_.bind(id_, round, contribution_buffer(i), {memory_.sum(round, i).data(), !header.empty()});
       engine_.bind(id_, round, sum_buffer(i, memory_.shape().buckets.size()), {memory_.result(round, i).data(), false});

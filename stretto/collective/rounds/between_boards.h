@@ -73,7 +73,7 @@ class BetweenBoards final : private RoundOwner {
   PartialBoard& board_;
   CollectiveFailure& failure_;
   const int max_lag_;
-  const bool names_ranks_;  // in headers that travel between the boards
+  const RoundHeader::Names names_;  // in headers that travel between the boards
   PartialObserver* observer_ = nullptr;
 
   // The leader's; the driving thread's.

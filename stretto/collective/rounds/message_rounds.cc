@@ -168,7 +168,7 @@ void MessageRounds::fill_header(Round round, const Contribution* x, bool arrived
   if (arrived) header.arrived.insert(rank);
   if (drained) header.drained.insert(rank);
   if (x != nullptr) enter(header, options_.rounds_before + round, rank, x->facts);
-  if (!names_ranks(options_, engine_.size())) header.forget_names();
+  header.forget_all_but(names_in_messages(options_, engine_.size()));
 }
 
 void MessageRounds::completed(Round round) {

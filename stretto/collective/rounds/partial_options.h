@@ -32,6 +32,7 @@ struct PartialOptions {
   int seats = 0;
   /// Where rounds are held by messages and there are more than 256 ranks, headers count contributors instead of naming
   /// them (RoundHeader::names_ranks()). True: they name them all, at 16 bytes a rank in most messages; up to 488 ranks.
+  /// With members_change they always name them all; there at 4 bytes a rank, without the times of any.
   bool name_all_ranks = false;
   std::uint64_t piece_bytes = 128 << 10;  ///< of a bucket on a board, summed by one rank at a time; a multiple of 64
   /// 0: a round sums all buckets. Else so many buckets, in order, have rounds of their own, which start by themselves:

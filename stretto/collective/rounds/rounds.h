@@ -85,9 +85,10 @@ class Rounds : public RoundsBase {
 /// A copy of a deposit and of its facts.
 Carried::Deposit copy_of(const Contribution& deposit, const ContributionFacts& facts);
 
-/// Whether headers that travel by messages name the ranks.
-inline bool names_ranks(const PartialOptions& options, int ranks) {
-  return options.name_all_ranks || ranks <= RoundHeader::kMaxNamedRanks;
+/// Of headers that travel by messages. Where members change all have to know whose batches are in a round.
+inline RoundHeader::Names names_in_messages(const PartialOptions& options, int ranks) {
+  if (options.name_all_ranks || ranks <= RoundHeader::kMaxNamedRanks) return RoundHeader::Names::times;
+  return options.members_change ? RoundHeader::Names::batches : RoundHeader::Names::none;
 }
 
 /// The rule of the rounds that `options` ask for.

@@ -56,7 +56,9 @@ struct FusedBoard::Seat {
 namespace {
 
 std::uint64_t header_room(int ranks) {
-  return round_up(RoundHeader::max_wire_bytes(ranks, ranks <= RoundHeader::kMaxNamedRanks), kCacheLine);
+  const bool named = ranks <= RoundHeader::kMaxNamedRanks;
+  return round_up(RoundHeader::max_wire_bytes(ranks, named ? RoundHeader::Names::times : RoundHeader::Names::none),
+                  kCacheLine);
 }
 
 }  // namespace

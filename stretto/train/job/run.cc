@@ -139,12 +139,13 @@ Run::Run(const TrainOptions& options, const TrainingTask& task, const RunHooks& 
                           " in a job that something else has started, which ends with any of its ranks: expected no "
                           "range"));
   }
-  files_.emplace(RunFilesOptions{.out = plan_.options.out,
-                                 .resume = plan_.options.resume,
-                                 .local = plan_.options.local_records,
-                                 .config = to_json(plan_.options),
-                                 .tell = [this](const std::string& line) { tell(line); }},
-                 plan_.options.least > 0 ? RoundHeader::kMaxNamedRanks : plan_.options.ranks);
+  files_.emplace(
+      RunFilesOptions{.out = plan_.options.out,
+                      .resume = plan_.options.resume,
+                      .local = plan_.options.local_records,
+                      .config = to_json(plan_.options),
+                      .tell = [this](const std::string& line) { tell(line); }},
+      plan_.options.least > 0 ? std::max(RoundHeader::kMaxNamedRanks, plan_.options.ranks) : plan_.options.ranks);
   if (!launched_) read_resume();
   if (hooks.recent_steps) {
     if (launched_ || plan_.options.simulated) throw UsageError("steps can be watched of ranks that this process forks");

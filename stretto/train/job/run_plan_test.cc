@@ -285,6 +285,14 @@ TEST(RunPlan, RefusesByNameWhatDoesNotGoOnWhereMembersChange) {
   EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .least = 2, .sync_every = 1001}),
             "ranks 2:4 with sync-every 1001: expected at most 1000, since rounds count the batches of each rank");
   EXPECT_EQ(complaint({.algorithm = "diloco", .ranks = 4, .sync_every = 1001}), "");
+  TrainOptions many{.algorithm = "sync", .ranks = 257, .least = 2};
+  EXPECT_EQ(complaint(many), "ranks 2:257: expected at most 256, or a simulated run");
+  many.simulated = true;
+  many.pace = std::chrono::milliseconds(1);
+  many.ranks = 1024;
+  EXPECT_EQ(complaint(many), "");
+  many.algorithm = "wagma";
+  EXPECT_THAT(complaint(many), HasSubstr("wagma of 257 ranks that change: expected at most 256"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "stretto/base/error.h"
 #include "stretto/collective/group_allreduce.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/train/recipes/full_rounds.h"
 #include "stretto/train/replica/flat_math.h"
 
@@ -59,6 +60,10 @@ Choices choices_of(const RecipeOptions& options, Defaults defaults, int ranks) {
   groups.order = said.word("group-order", "dynamic") == "fixed" ? GroupOrder::fixed : GroupOrder::dynamic;
   groups.quorum = static_cast<int>(said.count("group-quorum", paper ? 0 : static_cast<std::uint64_t>(ranks + 1) / 2));
   if (options.members_change) groups.quorum = std::min(groups.quorum, ranks);
+  if (options.members_change && ranks > RoundHeader::kMaxNamedRanks) {
+    throw UsageError(text("wagma of ", ranks, " ranks that change: expected at most ", RoundHeader::kMaxNamedRanks,
+                          ", whose headers name them"));
+  }
   if (groups.quorum > ranks) {
     throw UsageError(
         text("group-quorum ", groups.quorum, ": expected a number from 0 to ", ranks, ", the number of ranks"));

@@ -5,6 +5,8 @@
 #include <span>
 #include <sstream>
 
+#include "stretto/transport/job_memory.h"
+
 namespace stretto {
 namespace {
 
@@ -51,7 +53,7 @@ Result<void> with_decoded(std::string_view text, const std::function<void(const 
   const Policy policy = Policy::decode(take(text));
   const std::uint64_t ranks = take(text), header_bytes = take(text);
   RoundHeader header;
-  if (ranks > RoundHeader::kMaxNamedRanks || !header.read(bytes_of(header_bytes), static_cast<int>(ranks))) {
+  if (ranks > JobMemory::kMaxRanks || !header.read(bytes_of(header_bytes), static_cast<int>(ranks))) {
     return no_result;
   }
   std::vector<std::span<const std::byte>> buckets(std::min<std::uint64_t>(take(text), text.size()));
