@@ -333,7 +333,7 @@ std::byte* Engine::begin_receive(Instance& instance, int peer, const Envelope& e
   }
   Instance::Early& early = instance.early[static_cast<std::size_t>(prepared.early_of(id))];
   if (early.begun) return refuse("it is the second one");
-  if (op.with_header && !early.header.read(head, size())) return refuse("its header is none");
+  if (op.with_header && !header_for(instance, id).read(head, size())) return refuse("its header is none");
   early.begun = true;
   arriving.op = {instance.index, instance.generation, id};
   arriving.present = envelope.body_bytes > 0;
@@ -350,6 +350,22 @@ std::byte* Engine::begin_receive(Instance& instance, int peer, const Envelope& e
   ++instance.bodies_into_blocks;
   if (arriving.present && transport_.carries_payload()) early.block = pool_.take(bytes);
   return early.block.data();
+}
+
+/// Where the header of a message of receive `id` belongs: with its buffer, or, while earlier operations may still use
+/// that, by itself.
+RoundHeader& Engine::header_for(Instance& instance, OpId id) {
+  const PreparedSchedule& prepared = *instance.prepared;
+  if (instance.state[id] == OpState::fired) {
+    return instance.headers[static_cast<std::size_t>(prepared.header_of(prepared.schedule().op(id).dst.buffer))];
+  }
+  std::unique_ptr<RoundHeader>& header = instance.early[static_cast<std::size_t>(prepared.early_of(id))].header;
+  if (header == nullptr && free_headers_.empty()) free_headers_.push_back(std::make_unique<RoundHeader>());
+  if (header == nullptr) {
+    header = std::move(free_headers_.back());
+    free_headers_.pop_back();
+  }
+  return *header;
 }
 
 void Engine::end(int peer) {
@@ -476,7 +492,7 @@ void Engine::retire_completed() {
     collective.open.erase(std::find(collective.open.begin(), collective.open.end(), instance.index));
     const Round round = instance.round;
     if (instance.bodies_into_blocks > 0 && !defect(Defect::retire_in_mid_body)) leave_bodies_behind(instance);
-    instance.release(pool_);
+    instance.release(pool_, free_headers_);
     free_.push_back(instance.index);
     collective.owner->retired(round);
   }

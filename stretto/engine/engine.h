@@ -242,6 +242,7 @@ class Engine final : private MessageSink {
   void kept(Kept message);
   std::byte* begin_receive(Instance& instance, int peer, const Envelope& envelope, std::span<const std::byte> head,
                            Arriving& arriving);
+  RoundHeader& header_for(Instance& instance, OpId op);
   void accept(Instance& instance, OpId op, bool in_place);
   std::span<const std::byte> encoded(Instance& instance, OpId op, BodyCodec& codec, std::span<const std::byte> body);
   void give_back_encoded(Instance& instance, OpId op);
@@ -272,6 +273,7 @@ class Engine final : private MessageSink {
   // frozen(): all that the last step has written is visible after them.
   std::atomic<Stop> stop_{Stop::none};
   BlockPool pool_;
+  FreeHeaders free_headers_;  // of early messages
   Inbox inbox_;
   std::vector<Collective> collectives_;  // by id
   std::vector<CollectiveId> alive_;      // those that are not removed, in order

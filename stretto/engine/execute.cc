@@ -116,8 +116,9 @@ void Engine::accept(Instance& instance, OpId id, bool in_place) {
   const PreparedSchedule& prepared = *instance.prepared;
   const Op& op = prepared.schedule().op(id);
   Instance::Early& early = instance.early[static_cast<std::size_t>(prepared.early_of(id))];
-  if (op.with_header) {
-    std::swap(instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))], early.header);
+  if (early.header != nullptr) {
+    std::swap(instance.headers[static_cast<std::size_t>(prepared.header_of(op.dst.buffer))], *early.header);
+    free_headers_.push_back(std::move(early.header));
   }
   if (op.dst.buffer != kNoBuffer) {
     RoundBuffer& buffer = instance.buffers[op.dst.buffer];

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "stretto/base/clock.h"
 #include "stretto/engine/blocks.h"
+#include "stretto/observe/round_header.h"
 #include "stretto/schedule/schedule.h"
 #include "stretto/transport/transport.h"
 
@@ -23,6 +25,9 @@ struct InboxLimits {
 };
 
 /// \cond inner
+/// Headers that no message has at the moment.
+using FreeHeaders = std::vector<std::unique_ptr<RoundHeader>>;
+
 /// An operation of a round in flight.
 struct RunningOp {
   std::uint32_t instance = 0;

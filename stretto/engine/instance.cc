@@ -56,9 +56,12 @@ void Instance::reset(const PreparedSchedule& schedule, Round number, std::uint64
   for (auto& e : early) e.begun = e.here = false;
 }
 
-void Instance::release(BlockPool& pool) {
+void Instance::release(BlockPool& pool, FreeHeaders& free_headers) {
   for (auto& block : scratch) pool.give_back(std::exchange(block, Block{}));
-  for (auto& e : early) pool.give_back(std::exchange(e.block, Block{}));
+  for (auto& e : early) {
+    pool.give_back(std::exchange(e.block, Block{}));
+    if (e.header != nullptr) free_headers.push_back(std::move(e.header));
+  }
   for (auto& [op, block] : encoded) pool.give_back(std::move(block));
   encoded.clear();
   prepared = nullptr;

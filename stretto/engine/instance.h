@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,7 @@ struct Instance {
   /// The message of a receive: here, where the receive has not fired yet, or on its way.
   struct Early {
     Block block;
-    RoundHeader header;
+    std::unique_ptr<RoundHeader> header;  // null: it has none, or is in its buffer's place
     bool begun = false;
     bool here = false;
     bool present = false;
@@ -85,8 +86,8 @@ struct Instance {
 
   /// Makes it the start of `round`; keeps all memory it has.
   void reset(const PreparedSchedule& schedule, Round number, std::uint64_t word, int ranks);
-  /// Gives scratch memory back; the instance can be reset() again.
-  void release(BlockPool& pool);
+  /// Gives scratch memory and headers back; the instance can be reset() again.
+  void release(BlockPool& pool, FreeHeaders& free_headers);
 
   std::byte* address(const Slice& slice) const;
 };

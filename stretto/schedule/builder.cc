@@ -48,7 +48,6 @@ OpId ScheduleBuilder::add(const Op& op, const After& after) {
   check_number_of_ops(schedule_, schedule_.ops_.size() + 1);
   const auto id = static_cast<OpId>(schedule_.ops_.size());
   schedule_.ops_.push_back(op);
-  schedule_.labels_.emplace_back();
   wanted_.push_back(Need::all().value);
   for (const OpId predecessor : after.ops()) {
     if (predecessor != kNoOp) add_after(id, predecessor);

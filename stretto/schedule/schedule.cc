@@ -19,9 +19,15 @@ const char* name_of(OpKind kind) {
   return "unknown operation";
 }
 
+const std::string& Schedule::label(OpId id) const {
+  static const std::string none;
+  const auto found = labels_.find(id);
+  return found == labels_.end() ? none : found->second;
+}
+
 OpId Schedule::find(const std::string& label) const {
-  for (OpId id = 0; id < ops_.size(); ++id) {
-    if (labels_[id] == label) return id;
+  for (const auto& [id, its] : labels_) {
+    if (its == label) return id;
   }
   throw UsageError(text("schedule \"", name_, "\" of rank ", rank_, " has no operation labelled \"", label,
                         "\"; ScheduleBuilder::label() gives it one"));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,7 +103,7 @@ class Schedule {
   /// How many operations `id` comes after, without a trigger from outside.
   std::uint32_t num_predecessors(OpId id) const { return num_predecessors_[id]; }
   std::span<const BufferSpec> buffers() const { return buffers_; }  ///< by BufferId
-  const std::string& label(OpId id) const { return labels_[id]; }   ///< empty where it has none
+  const std::string& label(OpId id) const;                          ///< empty where it has none
 
   /// The round is complete on this rank when this operation has finished.
   OpId completion() const { return completion_; }
@@ -126,7 +127,7 @@ class Schedule {
   std::vector<std::uint32_t> first_edge_;
   std::vector<std::uint32_t> num_predecessors_;
   std::vector<BufferSpec> buffers_;
-  std::vector<std::string> labels_;
+  std::map<OpId, std::string> labels_;  // few have one
 };
 
 /// An operation in words: `recv #3 "activate.from.0" (from rank 0, channel 0)`.
