@@ -80,11 +80,20 @@ Partition GridLayout::partition(int dimension) const {
 }
 
 std::vector<int> GridLayout::line_of(int place, int dimension) const {
-  const Partition lines = partition(dimension);
   std::vector<int> line;
-  for (int other = 0; other < nodes_; ++other) {
-    if (lines[static_cast<std::size_t>(other)] == lines[static_cast<std::size_t>(place)]) line.push_back(other);
+  if (shape_ == GridShape::paper) {
+    const std::size_t fixed = dimension == 0 ? 1 : 0;
+    const int digit = digits(place)[fixed];
+    for (int other = 0; other < nodes_; ++other) {
+      if (digits(other)[fixed] == digit) line.push_back(other);
+    }
+    return line;
   }
+  int weight = 1;  // of the digit
+  for (int digit = 0; digit < dimension; ++digit) weight *= side_;
+  const int most = dimension + 1 == dimensions_ ? nodes_ : side_;  // the last digit is open
+  const int first = place - digits(place)[static_cast<std::size_t>(dimension)] * weight;
+  for (int digit = 0; digit < most && first + digit * weight < nodes_; ++digit) line.push_back(first + digit * weight);
   return line;
 }
 

@@ -47,7 +47,7 @@ class GridLayout {
   Partition partition(int dimension) const;
   /// The lines of a dimension, each ascending, those of a single node among them. O(n).
   std::vector<std::vector<int>> lines(int dimension) const { return groups_of(partition(dimension)); }
-  /// That of a place, itself among them. O(n). Requires: 0 ≤ place < nodes().
+  /// That of a place, itself among them. O(its nodes); of `paper` O(n). Requires: 0 ≤ place < nodes().
   std::vector<int> line_of(int place, int dimension) const;
 
   /// The longest of the shortest paths between two places, where those of a line are neighbours. O(n²).

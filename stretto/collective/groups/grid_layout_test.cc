@@ -66,6 +66,26 @@ TEST(GridLayout, OfOneDimensionOrOneRowIsOneLine) {
   EXPECT_EQ(GridLayout(7, {.rows = 7}).lines(0), Lines{all});
 }
 
+TEST(GridLayout, TheLineOfAPlaceIsOneOfThePartition) {
+  for (const int nodes : {2, 3, 5, 7, 10, 16, 33, 100}) {
+    std::vector<GridOptions> all{kPaper};
+    for (int d = 1; 1 << d <= nodes; ++d) all.push_back({.dimensions = d});
+    for (const int rows : {1, 2, nodes}) all.push_back({.rows = rows});
+    for (const GridOptions& options : all) {
+      if (options.fitting(nodes).dimensions != options.dimensions) continue;
+      const GridLayout layout(nodes, options);
+      for (int dimension = 0; dimension < layout.dimensions(); ++dimension) {
+        const Lines lines = layout.lines(dimension);
+        const Partition partition = layout.partition(dimension);
+        for (int place = 0; place < nodes; ++place) {
+          const auto line = static_cast<std::size_t>(partition[static_cast<std::size_t>(place)]);
+          EXPECT_EQ(layout.line_of(place, dimension), lines[line]) << nodes << " nodes, place " << place;
+        }
+      }
+    }
+  }
+}
+
 TEST(GridLayout, HasAsManyHopsAsDimensions) {
   for (int nodes = 4; nodes <= 1000; ++nodes) {
     const GridLayout layout(nodes);
