@@ -1,6 +1,8 @@
 #include "stretto/train/job/session.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -112,7 +114,6 @@ void Session::begin(std::vector<Fingerprint> fingerprints) {
   fingerprints.insert(fingerprints.begin(), {"version", text("stretto ", stretto_version(), ", ", replica_.library())});
   fingerprints.push_back({"model", replica_.model_description()});
   fingerprints.push_back({"optimizer", replica_.optimizer_description()});
-  STRETTO_CHECK(fingerprints.size() < Meeting::kNumbers, fingerprints.size(), " fingerprints");
   fingerprints_ = std::move(fingerprints);
   ends_with([&] {
     if (account_ == nullptr) {
@@ -130,18 +131,20 @@ void Session::begin(std::vector<Fingerprint> fingerprints) {
 }
 
 void Session::compare_fingerprints() {
-  Meeting::Numbers mine{};
+  std::vector<std::uint64_t> mine;
   const bool is_under_way = account_ != nullptr && changes().view().complete > 0;
-  for (std::size_t i = 0; i < fingerprints_.size(); ++i) {
-    if (!is_under_way || !fingerprints_[i].of_beginning) mine[i] = Hash64::of(fingerprints_[i].text);
+  for (const Fingerprint& fingerprint : fingerprints_) {
+    mine.push_back(is_under_way && fingerprint.of_beginning ? 0 : Hash64::of(fingerprint.text));
   }
-  mine[fingerprints_.size()] = Hash64::of(Arithmetic::here(replica_.library_code()).without_host());
-  const auto all = meeting_->gather(*driver_, mine);
+  mine.push_back(Hash64::of(Arithmetic::here(replica_.library_code()).without_host()));
+  if (!meeting_->differing_rank(*driver_, {Hash64::of(std::as_bytes(std::span(mine)))})) return;
+  auto all = meeting_->gather_lists(*driver_, mine);
+  for (auto& theirs : all) theirs.resize(mine.size());  // another version may have others
   const std::size_t right = account_ != nullptr ? static_cast<std::size_t>(holder()) : 0;
   std::string differs;  // of this rank, where members change; else of any
   bool all_fit = true;
   for (std::size_t i = 0; i < fingerprints_.size() && (account_ == nullptr || differs.empty()); ++i) {
-    const auto is_other = [&](const Meeting::Numbers& theirs) { return theirs[i] != all[right][i]; };
+    const auto is_other = [&](const std::vector<std::uint64_t>& theirs) { return theirs[i] != all[right][i]; };
     if (std::ranges::none_of(all, is_other)) continue;
     all_fit = false;
     const auto texts = meeting_->gather_texts(*driver_, fingerprints_[i].text);  // every rank has seen the same
@@ -173,8 +176,8 @@ void Session::compare_with_giver(const std::string& fingerprints) {
                         name_of(1), " '", theirs, "'"));
 }
 
-void Session::compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number) {
-  const auto differs = [&](const Meeting::Numbers& theirs) { return theirs[number] != all[0][number]; };
+void Session::compare_arithmetic(const std::vector<std::vector<std::uint64_t>>& all, std::size_t number) {
+  const auto differs = [&](const std::vector<std::uint64_t>& theirs) { return theirs[number] != all[0][number]; };
   if (std::ranges::none_of(all, differs)) return;
   std::vector<Arithmetic> ranks;
   for (const std::string& of : meeting_->gather_texts(*driver_, Arithmetic::here(replica_.library_code()).encoded())) {
@@ -356,16 +359,17 @@ Result<int> Session::drain_all(TimePoint deadline) {
 
 Session::Comparison Session::compare(std::uint64_t deposits) {
   const ReplicaChecksum mine = replica_.checksum();
-  Meeting::Numbers numbers{mine.parameters, recipe_->averages_gradients() ? mine.optimizer : 0, deposits};
+  std::array<std::uint64_t, 3 + OwnCounts::kNumbers> numbers{
+      mine.parameters, recipe_->averages_gradients() ? mine.optimizer : 0, deposits};
   if (rounds_over_) std::ranges::copy(recipe_->own_counts().numbers(), numbers.begin() + 3);
   Comparison found;
-  const auto all = meeting().gather(driver(), numbers);
+  const auto all = meeting().gather_lists(driver(), numbers);
   for (int rank = 0; rank < ranks(); ++rank) {
     const auto& theirs = all[static_cast<std::size_t>(rank)];
     const bool in_parameters = theirs[0] != all[0][0];
     if (in_parameters || theirs[1] != all[0][1]) found.differ.push_back({rank, in_parameters});
     found.deposits += theirs[2];
-    found.counts.add(OwnCounts::of(std::span(theirs).subspan<3, OwnCounts::kNumbers>()));
+    found.counts.add(OwnCounts::of(std::span(theirs).subspan(3).first<OwnCounts::kNumbers>()));
   }
   return found;
 }

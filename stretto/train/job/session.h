@@ -376,7 +376,7 @@ class Session final : private BatchSource {
   std::optional<TimePoint> given_by_;         // then: its lines have had long enough
   TimePoint call_began_;                      // where members change
   /// Compares what the ranks' bits depend on, by what they have gathered: tells, on rank 0, what may part replicas.
-  void compare_arithmetic(const std::vector<Meeting::Numbers>& all, std::size_t number);
+  void compare_arithmetic(const std::vector<std::vector<std::uint64_t>>& all, std::size_t number);
 
   std::vector<Fingerprint> fingerprints_;
   std::string why_parted_;

@@ -51,6 +51,7 @@ std::uint64_t words_of(std::uint64_t bytes) {
 }
 
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(200);
+constexpr std::size_t kPiece = 48;  // numbers of a list at a time
 
 }  // namespace
 
@@ -90,6 +91,7 @@ void Meeting::insist(Driver& driver, Collective& collective, const std::function
 
 void Meeting::abort(Driver& driver, const Error& why) {
   numbers_.abort(driver, why);
+  if (lists_ != nullptr) lists_->numbers.abort(driver, why);
   if (broadcast_) broadcast_->abort(driver, why);
   if (given_ != nullptr) given_->collective().abort(driver, why);
   for (const auto* averages : {&parameters_, &buffers_, &spread_, &optimizer_}) {
@@ -386,21 +388,28 @@ std::optional<int> Meeting::differing_rank(Driver& driver, const Numbers& mine) 
   return static_cast<int>(other - all.begin());
 }
 
+Meeting::Lists::Lists(Engine& engine)
+    : mine(kPiece), all(kPiece * static_cast<std::size_t>(engine.size())), numbers(engine, DataType::int64, kPiece) {}
+
 std::vector<std::vector<std::uint64_t>> Meeting::gather_lists(Driver& driver, std::span<const std::uint64_t> mine) {
   std::vector<std::vector<std::uint64_t>> lists(static_cast<std::size_t>(ranks_));
   std::uint64_t longest = 0;
   const auto lengths = gather(driver, {mine.size()});
   for (const Numbers& length : lengths) longest = std::max(longest, length[0]);
-  for (std::uint64_t done = 0; done < longest; done += kNumbers) {
-    Numbers piece{};
-    const std::uint64_t end = std::min<std::uint64_t>(mine.size(), done + kNumbers);
-    for (std::uint64_t i = done; i < end; ++i) piece[i - done] = mine[i];
-    const auto pieces = gather(driver, piece);
+  if (longest > 0 && lists_ == nullptr) lists_ = std::make_unique<Lists>(engine_);
+  Call call(*this);
+  for (std::uint64_t done = 0; done < longest; done += kPiece) {
+    const std::uint64_t end = std::min<std::uint64_t>(mine.size(), done + kPiece);
+    for (std::uint64_t i = done; i < end; ++i) lists_->mine[i - done] = static_cast<std::int64_t>(mine[i]);
+    insist(driver, lists_->numbers,
+           [&](TimePoint deadline) { return lists_->numbers.run(driver, deadline, lists_->mine, lists_->all); });
     for (std::size_t r = 0; r < lists.size(); ++r) {
-      const std::uint64_t count = lengths[r][0] > done ? std::min<std::uint64_t>(kNumbers, lengths[r][0] - done) : 0;
-      lists[r].insert(lists[r].end(), pieces[r].begin(), pieces[r].begin() + static_cast<std::ptrdiff_t>(count));
+      const std::uint64_t count = lengths[r][0] > done ? std::min<std::uint64_t>(kPiece, lengths[r][0] - done) : 0;
+      const auto piece = std::span(lists_->all).subspan(r * kPiece, count);
+      for (const std::int64_t number : piece) lists[r].push_back(static_cast<std::uint64_t>(number));
     }
   }
+  call.returns();
   return lists;
 }
 

@@ -80,7 +80,7 @@ class Meeting {
   /// ranks that have made no step yet keep none. Throws UsageError, on every rank, where ranks have different ones.
   void average_optimizer(Driver& driver);
 
-  static constexpr std::size_t kNumbers = 48;           ///< so many a rank at a time
+  static constexpr std::size_t kNumbers = 8;            ///< so many a rank at a time, few: each rank gets those of all
   using Numbers = std::array<std::uint64_t, kNumbers>;  ///< what they say is the caller's
   /// A few numbers of each rank, by rank.
   std::vector<Numbers> gather(Driver& driver, const Numbers& mine);
@@ -132,6 +132,13 @@ class Meeting {
   std::vector<std::int32_t> words_;       // of a broadcast, while it runs
   std::vector<std::int64_t> mine_, all_;  // of gather()
   Allgather numbers_;  // made before those that depend on the model, so that ranks whose models differ can still say so
+  /// Of gather_lists(), a piece of each list at a time. Made when first needed.
+  struct Lists {
+    explicit Lists(Engine& engine);
+    std::vector<std::int64_t> mine, all;
+    Allgather numbers;
+  };
+  std::unique_ptr<Lists> lists_;
   std::vector<std::unique_ptr<Average>> buffers_, spread_;  // a type each
   std::unique_ptr<Broadcast> broadcast_;                    // while it runs
   std::unique_ptr<GivenTexts> given_;
