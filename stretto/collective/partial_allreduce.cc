@@ -348,17 +348,24 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_finish(Apply apply) {
   return over ? Progress::done : Progress::waiting;
 }
 
+bool PartialAllreduce::wait(Driver& driver, TimePoint deadline, FunctionRef<bool()> otherwise) {
+  Rounds& rounds = impl_->rounds;
+  const bool draining = impl_->draining;
+  const Round round = draining ? impl_->ticket.handed() : impl_->ticket.next();
+  const auto goes_on = [&] {
+    return rounds.failed() || rounds.complete() > round || (draining && rounds.over()) || rounds.engine().frozen() ||
+           otherwise();
+  };
+  return driver.wait(goes_on, deadline, Driver::Looking::first, rounds.signal());
+}
+
 Result<int> PartialAllreduce::exchange(Driver& driver, TimePoint deadline, Apply apply) {
   impl_->taken = 0;
   for (;;) {
     const auto progress = try_exchange(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
-    const Round round = impl_->ticket.next();
-    const auto over = [&] {
-      return impl_->rounds.complete() > round || impl_->rounds.failed() || impl_->rounds.engine().frozen();
-    };
-    if (!driver.wait(over, deadline, Driver::Looking::first, impl_->rounds.signal())) {
+    if (!wait(driver, deadline, [] { return false; })) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
   }
@@ -370,12 +377,7 @@ Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply a
     const auto progress = try_finish(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
-    const Round handed = impl_->ticket.handed();
-    Rounds& rounds = impl_->rounds;
-    const auto over = [&] {
-      return rounds.failed() || rounds.complete() > handed || rounds.over() || rounds.engine().frozen();
-    };
-    if (!driver.wait(over, deadline, Driver::Looking::first, impl_->rounds.signal())) {
+    if (!wait(driver, deadline, [] { return false; })) {
       return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
     }
   }

@@ -11,7 +11,8 @@
 namespace stretto {
 namespace {
 
-constexpr Duration kLooksEvery = std::chrono::milliseconds(5);  // at its lines, while it waits for all ranks
+// While it waits for all ranks: whether lines have failed, or are others. Rounds of theirs wake it.
+constexpr Duration kLooksEvery = std::chrono::milliseconds(20);
 
 struct GridChoices {
   GridAllreduceOptions grid;
@@ -92,14 +93,17 @@ class Grid final : public Recipe {
     if (!own_lines() && context_.engine.frozen())
       return Error{Errc::members_changed, "the members of the grid change", -1};
     if (average_.steps() != 0) return 0;  // on the way to the next full round
-    return beside_lines(driver, deadline, [&](TimePoint by) { return average_.exchange(driver, by); });
+    return beside_lines(
+        driver, deadline, [&] { return average_.try_exchange(driver); },
+        [&] { return average_.exchange(driver, deadline); });
   }
 
   Result<int> finish(Driver& driver, TimePoint deadline) override {
     end_steps();
     Result<int> taken = 0;
     if (!ended_) {
-      taken = beside_lines(driver, deadline, [&](TimePoint by) { return average_.finish(driver, by); });
+      taken = beside_lines(
+          driver, deadline, [&] { return average_.drain(driver); }, [&] { return average_.finish(driver, deadline); });
       if (!taken) return taken;
       ended_ = true;
     }
@@ -196,15 +200,21 @@ class Grid final : public Recipe {
     grid_->publish(nullptr);
   }
 
-  /// Waits for all ranks: meanwhile this one's lines go on with those that still compute.
-  template <class Waits>
-  Result<int> beside_lines(Driver& driver, TimePoint deadline, Waits waits) {
-    for (;;) {
-      const TimePoint by = grid_ == nullptr ? deadline : std::min(deadline, driver.deadline(kLooksEvery));
-      Result<int> rounds = waits(by);
-      if (rounds || rounds.error().code != Errc::timeout || by == deadline) return rounds;
+  /// Waits for all ranks: meanwhile this one's lines go on with those that still compute. `waits` alone says who is
+  /// missing, which it asks of all ranks, and so it is not called before the deadline.
+  template <class Tries, class Waits>
+  Result<int> beside_lines(Driver& driver, TimePoint deadline, Tries tries, Waits waits) {
+    if (grid_ == nullptr) return waits();
+    PartialAllreduce& all = *average_.collective();
+    for (const Round before = rounds();;) {
+      const Result<bool> over = tries();
+      if (!over) return over.error();
+      if (*over) return static_cast<int>(rounds() - before);
       if (const auto why = failure()) return *why;
+      if (driver.clock().now() >= deadline) return waits();
       answer_lines();
+      const TimePoint by = std::min(deadline, driver.deadline(kLooksEvery));
+      (void)all.wait(driver, by, [this] { return grid_->version() > 0 && grid_->may_take(); });
     }
   }
 
