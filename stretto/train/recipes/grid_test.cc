@@ -156,6 +156,16 @@ TEST(ElasticGrid, NothingMovesBehindTheLastRoundOfAll) {
   }
 }
 
+/// To ask who is missing takes a message to each rank, and an answer.
+TEST(ElasticGrid, WaitsForTheLastWithoutAsking) {
+  TrainOptions options{.algorithm = "easgd-grid", .ranks = 4, .steps = 4, .pace = 10ms};
+  options.simulated = true;
+  options.imbalance = "persistent:rank=3,delay=2s";
+  const RunSummary run = run_training(options, *linear_task(), {.progress = [](const RunProgress&) {}}).value();
+  EXPECT_GT(run.wall_seconds, 8);
+  EXPECT_LT(run.messages_per_step, 100) << "a few rounds of two lines of two, and that of all";
+}
+
 TEST(ElasticGrid, ARankThatWaitsForAllBringsItsLinesNothingNew) {
   constexpr std::uint64_t kOwn = 10;
   for (const std::uint64_t sync_every : {std::uint64_t{0}, std::uint64_t{5}}) {
