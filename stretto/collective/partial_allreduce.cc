@@ -365,9 +365,8 @@ Result<int> PartialAllreduce::exchange(Driver& driver, TimePoint deadline, Apply
     const auto progress = try_exchange(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
-    if (!wait(driver, deadline, [] { return false; })) {
-      return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
-    }
+    if (wait(driver, deadline, [] { return false; })) continue;
+    return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
   }
 }
 
@@ -377,9 +376,8 @@ Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply a
     const auto progress = try_finish(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
-    if (!wait(driver, deadline, [] { return false; })) {
-      return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
-    }
+    if (wait(driver, deadline, [] { return false; })) continue;
+    return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
   }
 }
 

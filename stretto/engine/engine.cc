@@ -352,22 +352,6 @@ std::byte* Engine::begin_receive(Instance& instance, int peer, const Envelope& e
   return early.block.data();
 }
 
-/// Where the header of a message of receive `id` belongs: with its buffer, or, while earlier operations may still use
-/// that, by itself.
-RoundHeader& Engine::header_for(Instance& instance, OpId id) {
-  const PreparedSchedule& prepared = *instance.prepared;
-  if (instance.state[id] == OpState::fired) {
-    return instance.headers[static_cast<std::size_t>(prepared.header_of(prepared.schedule().op(id).dst.buffer))];
-  }
-  std::unique_ptr<RoundHeader>& header = instance.early[static_cast<std::size_t>(prepared.early_of(id))].header;
-  if (header == nullptr && free_headers_.empty()) free_headers_.push_back(std::make_unique<RoundHeader>());
-  if (header == nullptr) {
-    header = std::move(free_headers_.back());
-    free_headers_.pop_back();
-  }
-  return *header;
-}
-
 void Engine::end(int peer) {
   Arriving& arriving = inbox_.arriving(peer);
   const Arriving::To to = std::exchange(arriving.to, Arriving::To::nowhere);

@@ -111,6 +111,22 @@ void Engine::fire_send(Instance& instance, OpId id) {
   send(op.peer, envelope, head_, body, token_of(instance, id));
 }
 
+/// Where the header of a message of receive `id` belongs: with its buffer, or, while earlier operations may still use
+/// that, by itself.
+RoundHeader& Engine::header_for(Instance& instance, OpId id) {
+  const PreparedSchedule& prepared = *instance.prepared;
+  if (instance.state[id] == OpState::fired) {
+    return instance.headers[static_cast<std::size_t>(prepared.header_of(prepared.schedule().op(id).dst.buffer))];
+  }
+  std::unique_ptr<RoundHeader>& header = instance.early[static_cast<std::size_t>(prepared.early_of(id))].header;
+  if (header == nullptr && free_headers_.empty()) free_headers_.push_back(std::make_unique<RoundHeader>());
+  if (header == nullptr) {
+    header = std::move(free_headers_.back());
+    free_headers_.pop_back();
+  }
+  return *header;
+}
+
 /// The message of receive `id` is here and the receive has fired: puts it where it belongs.
 void Engine::accept(Instance& instance, OpId id, bool in_place) {
   const PreparedSchedule& prepared = *instance.prepared;

@@ -30,7 +30,7 @@ struct RoundHeader {
   static constexpr std::uint64_t kNoBase = ~std::uint64_t{0};
   /// Messages of larger jobs carry the compact form, or the names without times.
   static constexpr int kMaxNamedRanks = 256;
-  /// What messages say of each rank.
+  /// The detail in which messages speak of ranks.
   enum class Names : std::uint8_t {
     none,     ///< nothing: the compact form
     batches,  ///< who brought what, and how many batches
