@@ -150,8 +150,8 @@ Judgement judge_grid_scaling(const Experiment& finished);
 Judgement judge_many_nodes(const Experiment& finished);
 
 /// `stretto reproduce grid-churn`: an elastic grid, whose lines change, beside `eager-quorum`, whose members all change
-/// worlds, with 16, 64, 256 and `ranks` members, 256 at most, that live two hours and are lost, in virtual time and
-/// without gradients.
+/// worlds, with 16, 64, 256 and `ranks` members, as far as those are not more than `ranks`, that live two hours and are
+/// lost, in virtual time and without gradients.
 std::vector<Experiment> grid_churn_experiments(const ReproduceCommand& command);
 
 /// The time in seconds, of all members together, that they are there up to `seconds`: by what the churn draws.

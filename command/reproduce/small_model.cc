@@ -92,8 +92,6 @@ std::optional<double> seconds_to_accuracy(const RunSummary& run, double accuracy
   return on_line(left.value, left.seconds, right.value, right.seconds, accuracy);
 }
 
-namespace {
-
 Interval ratio_of(const std::vector<double>& group, const std::vector<double>& other) {
   STRETTO_CHECK(group.size() == other.size(), group.size(), " runs and ", other.size());
   std::vector<double> logs;
@@ -101,8 +99,6 @@ Interval ratio_of(const std::vector<double>& group, const std::vector<double>& o
   const Interval interval = mean_interval(logs);
   return {std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)};
 }
-
-}  // namespace
 
 Judgement judge_claims(const Experiment& finished, const std::string& of_what, std::span<const Claim> claims,
                        std::span<const std::vector<double>> values) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command/reproduce/reproductions.h"
+#include "command/statistics/statistics.h"
 #include "stretto/train/job/summary.h"
 
 namespace stretto::command {
@@ -35,6 +36,10 @@ double train_loss_at(const RunSummary& run, double seconds);
 /// When the accuracy on test data has first been `accuracy` or more, on the line from the evaluation before; nothing
 /// where it never was.
 std::optional<double> seconds_to_accuracy(const RunSummary& run, double accuracy);
+
+/// Of numbers above 0 of the runs of two groups, seed by seed: the geometric mean, with its 95 % interval. Requires: as
+/// many of each.
+Interval ratio_of(const std::vector<double>& group, const std::vector<double>& other);
 
 /// A statement about two groups of an experiment, by a number of each run of which less is better.
 struct Claim {

@@ -50,6 +50,25 @@ std::vector<std::vector<double>> seconds_a_batch(const Experiment& finished) {
   return out;
 }
 
+/// Ratios by the number of members, ascending.
+using Curve = std::vector<std::pair<int, double>>;
+
+/// From how many members on ratios are below 1, on the line between the last one above and the next; nothing: they
+/// always are, or are not at the end.
+std::optional<double> where_below_1(const Curve& curve) {
+  for (std::size_t i = curve.size(); i-- > 1;) {
+    const auto [members, ratio] = curve[i];
+    const auto [fewer, before] = curve[i - 1];
+    if (ratio >= 1) break;
+    if (before >= 1) return fewer + (members - fewer) * (before - 1) / (before - ratio);
+  }
+  return std::nullopt;
+}
+
+std::string or_beyond(const std::optional<double>& members, const char* beyond) {
+  return members ? fmt::format("{:.0f}", *members) : beyond;
+}
+
 double mean_lost(const RunGroup& group) {
   return mean_over_runs(group, [&](const RunSummary& run) { return lost_of(run, group.options); });
 }
@@ -89,7 +108,9 @@ std::vector<Experiment> grid_churn_experiments(const ReproduceCommand& command) 
     options.batch = 1;
     options.simulated = options.no_gradients = true;
     options.network = kLink;
-    options.steps = std::max<std::uint64_t>(1, command.steps * kStepsAreOf / static_cast<std::uint64_t>(members));
+    // Of more than enough members more are lost: all of them have to meet some times.
+    const auto at_most = static_cast<std::uint64_t>(std::min(members, kEnough));
+    options.steps = std::max<std::uint64_t>(1, command.steps * kStepsAreOf / at_most);
     options.churn = to_text(Churn{.life = kLifeInAFleet, .back = kAnotherComes, .detect = kLossIsKnown});
     if (!options.out.empty()) options.out += fmt::format("/{}-members", members);
     out.push_back({fmt::format("{} members that live {} in the mean", members, to_text(kLifeInAFleet)),
@@ -133,15 +154,26 @@ Judgement judge_grid_churn(const Experiment& finished) {
 Judgement judge_where_grid_pays(std::span<const Experiment> finished) {
   Judgement judgement;
   std::optional<int> from;
+  Curve estimate, low, high;
   for (const Experiment& experiment : finished) {
     const Claim claims[] = {kGridPays};
     const bool known = experiment.groups.front().runs.size() > 1;
-    const bool pays = known && judge_claims(experiment, "seconds a batch", claims, seconds_a_batch(experiment)).holds;
+    const auto values = seconds_a_batch(experiment);
+    const bool pays = known && judge_claims(experiment, "seconds a batch", claims, values).holds;
     const int members = experiment.groups.front().options.ranks;
     from = !pays ? std::nullopt : from.has_value() ? from : members;
+    if (!known) continue;
+    const Interval ratio = ratio_of(values[kLinesChange], values[kAllChangeWorlds]);
+    estimate.emplace_back(members, ratio.estimate);
+    low.emplace_back(members, ratio.low);
+    high.emplace_back(members, ratio.high);
   }
   judgement.text = from ? fmt::format("The grid pays from {} members of those measured, with 95 % confidence.\n", *from)
                         : "With these numbers of members and runs the grid does not pay with 95 % confidence.\n";
+  if (const auto at = where_below_1(estimate)) {
+    judgement.text += fmt::format("On the line between them it is as fast with {:.0f} members ({} to {}).\n", *at,
+                                  or_beyond(where_below_1(low), "fewer"), or_beyond(where_below_1(high), "more"));
+  }
   return judgement;
 }
 

@@ -8,6 +8,7 @@ namespace stretto::command {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using namespace std::chrono_literals;
 
 std::vector<Experiment> churned_grids() {
@@ -49,6 +50,10 @@ TEST(GridChurn, EveryRowIsARunThatCanBe) {
   const auto more = grid_churn_experiments({.ranks = 100, .steps = 1800, .pace = 1s});
   ASSERT_EQ(more.size(), 3u) << "16, 64, 100";
   EXPECT_EQ(more.back().groups.front().options.ranks, 100);
+  const auto most = grid_churn_experiments({.ranks = 1000, .steps = 1800, .pace = 1s});
+  ASSERT_EQ(most.size(), 4u);
+  EXPECT_EQ(most.back().groups.front().options.steps, 450u) << "as many as of 256";
+  EXPECT_NO_THROW(check_training(most.back().groups.back().options));
   EXPECT_EQ(grid_churn_experiments({.ranks = 16, .steps = 300, .pace = 1s}).size(), 1u) << "the short form";
 }
 
@@ -93,6 +98,9 @@ TEST(GridChurn, SaysFromHowManyMembersOnItPays) {
   EXPECT_THAT(says(0.02, 0.001, 0.001), HasSubstr("from 64 members"));
   EXPECT_THAT(says(0.001, 0.02, 0.001), HasSubstr("from 256 members")) << "and with all that are more";
   EXPECT_THAT(says(0.02, 0.02, 0.02), HasSubstr("does not pay"));
+  // Ratios of 1 + 0.02, 1 + 0.01 and 1 − 0.01, about: half way between 64 and 256.
+  EXPECT_THAT(says(0.03, 0.02, 0.0001), HasSubstr("as fast with 161 members (159 to 164)"));
+  EXPECT_THAT(says(0.02, 0.02, 0.02), Not(HasSubstr("as fast")));
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ TEST(GridScaling, EveryRowIsARunThatCanBe) {
   const RunGroup& lost = experiments[4].groups.back();
   EXPECT_EQ(lost.label, "grid, d = 4") << "with as many as may be left";
   EXPECT_LT(lost.options.steps, lost.options.sync_every) << "one full round, at the end";
+  const auto most = grid_scaling_experiments({.ranks = 1024, .steps = 1000, .pace = 662ms});
+  EXPECT_EQ(most[3].groups[1].label, "grid, d = 2");
+  EXPECT_EQ(most[3].groups.back().label, "grid, d = 10");
+  EXPECT_NO_THROW(check_training(most[4].groups.back().options));
 }
 
 TEST(GridScaling, IsBesideThePapersSharesAndFallsWithOurs) {
