@@ -348,13 +348,12 @@ Result<PartialAllreduce::Progress> PartialAllreduce::try_finish(Apply apply) {
   return over ? Progress::done : Progress::waiting;
 }
 
-bool PartialAllreduce::wait(Driver& driver, TimePoint deadline, FunctionRef<bool()> otherwise) {
+bool PartialAllreduce::wait(Driver& driver, TimePoint deadline) {
   Rounds& rounds = impl_->rounds;
   const bool draining = impl_->draining;
   const Round round = draining ? impl_->ticket.handed() : impl_->ticket.next();
   const auto goes_on = [&] {
-    return rounds.failed() || rounds.complete() > round || (draining && rounds.over()) || rounds.engine().frozen() ||
-           otherwise();
+    return rounds.failed() || rounds.complete() > round || (draining && rounds.over()) || rounds.engine().frozen();
   };
   return driver.wait(goes_on, deadline, Driver::Looking::first, rounds.signal());
 }
@@ -365,7 +364,7 @@ Result<int> PartialAllreduce::exchange(Driver& driver, TimePoint deadline, Apply
     const auto progress = try_exchange(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
-    if (wait(driver, deadline, [] { return false; })) continue;
+    if (wait(driver, deadline)) continue;
     return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
   }
 }
@@ -376,7 +375,7 @@ Result<int> PartialAllreduce::finish(Driver& driver, TimePoint deadline, Apply a
     const auto progress = try_finish(apply);
     if (!progress) return progress.error();
     if (*progress == Progress::done) return impl_->taken;
-    if (wait(driver, deadline, [] { return false; })) continue;
+    if (wait(driver, deadline)) continue;
     return Error{Errc::timeout, who_is_missing(driver, std::chrono::milliseconds(200)), -1};
   }
 }

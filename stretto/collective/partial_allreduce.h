@@ -77,9 +77,9 @@ class PartialAllreduce final : public Collective {
   Result<Progress> try_exchange(Apply apply);
   /// finish() in the same way.
   Result<Progress> try_finish(Apply apply);
-  /// Waits until the one of these that was called last may have more to do, or `otherwise`. False: not until
-  /// `deadline`. Asks nobody who is missing, as exchange() and finish() do then.
-  [[nodiscard]] bool wait(Driver& driver, TimePoint deadline, FunctionRef<bool()> otherwise);
+  /// Waits until the one of these that was called last may have more to do. False: not until `deadline`. Asks nobody
+  /// who is missing, as exchange() and finish() do then.
+  [[nodiscard]] bool wait(Driver& driver, TimePoint deadline);
 
   // From one world to the next: PartialOptions::members_change, and the engine is frozen (Engine::freeze()).
   // Contributions may still be deposited, until take_out(). Rounds are numbered as in results.

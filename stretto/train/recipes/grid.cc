@@ -11,7 +11,7 @@
 namespace stretto {
 namespace {
 
-// While it waits for all ranks: whether lines have failed, or are others. Rounds of theirs wake it.
+// At its lines, while it waits for all ranks. Woken by each of their rounds, they would fill the network with them.
 constexpr Duration kLooksEvery = std::chrono::milliseconds(20);
 
 struct GridChoices {
@@ -214,7 +214,7 @@ class Grid final : public Recipe {
       if (driver.clock().now() >= deadline) return waits();
       answer_lines();
       const TimePoint by = std::min(deadline, driver.deadline(kLooksEvery));
-      (void)all.wait(driver, by, [this] { return grid_->version() > 0 && grid_->may_take(); });
+      (void)all.wait(driver, by);
     }
   }
 
