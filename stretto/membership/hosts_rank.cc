@@ -257,7 +257,7 @@ Result<Met> meet_all(const JoinOptions& options, const std::string& carrier, Set
   auto roster = meet_hosts(*network, *options.bulletin,
                            {.version = version_of_this(),
                             .settings = std::move(settings),
-                            .ucx = carrier_offer(carrier),
+                            .offer = carrier_offer(carrier),
                             .timeout = options.timeout,
                             .look = options.look,
                             .tell = std::move(tell),
@@ -266,7 +266,7 @@ Result<Met> meet_all(const JoinOptions& options, const std::string& carrier, Set
   options.bulletin->end();
   CarrierChoice choice;
   if (roster->members.hosts() > 1) {
-    auto chosen = choose_carrier(carrier, roster->ucx, roster->names);
+    auto chosen = choose_carrier(carrier, roster->offers, roster->names);
     if (!chosen) return chosen.error();
     choice = std::move(*chosen);
   }

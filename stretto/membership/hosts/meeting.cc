@@ -315,7 +315,7 @@ Result<void> Visit::come() {
                                .process = ::getpid(),
                                .address = roster_.door->endpoint(),
                                .settings = options_.settings,
-                               .ucx = options_.ucx};
+                               .offer = options_.offer};
     network_.run([&] { line_->write(arrival); });
     auto words = hear();
     if (!words && words.error().code == Errc::timeout) return words.error();
@@ -344,7 +344,7 @@ Result<Roster> Visit::run() {
     host_of.push_back(rank.host);
     roster_.names.push_back(std::move(rank.name));
     roster_.addresses.push_back(rank.address);
-    roster_.ucx.push_back(std::move(rank.ucx));
+    roster_.offers.push_back(std::move(rank.offer));
   }
   roster_.members = Members(host_of, roster_.names);
   roster_.name = std::move(words->meeting);

@@ -24,7 +24,7 @@ namespace stretto {
 struct HostsOptions {
   std::string version;                           ///< the same on all ranks, as "stretto 1.0.0"
   Settings settings = {};                        ///< the same on all ranks
-  std::string ucx = {};                          ///< carrier_offer() of this rank
+  std::string offer = {};                        ///< carrier_offer() of this rank
   Duration timeout = std::chrono::minutes(5);    ///< for the last rank to come
   std::string interfaces = wanted_interfaces();  ///< addresses_of_interfaces()
   PortRange ports = wanted_ports();  ///< at which each process listens; of rank 0 where its address is not given
@@ -41,7 +41,7 @@ struct Roster {
   Members members{1};  ///< ranks of one network namespace of one machine are taken to be on one host
   std::vector<asio::ip::tcp::endpoint> addresses;  ///< where each rank listens
   std::vector<std::string> names;                  ///< of each rank's host, as it calls itself
-  std::vector<std::string> ucx;                    ///< HostsOptions::ucx of each rank
+  std::vector<std::string> offers;                 ///< HostsOptions::offer of each rank
   std::string name;                                ///< of the meeting, which no other has
   Token token{};
   std::unique_ptr<Door> door;         ///< at which this rank listens

@@ -63,7 +63,7 @@ void put(json& object, const tcp::endpoint& endpoint) {
 }  // namespace
 
 std::string ArrivalWords::encoded() const {
-  json object{{"host", host}, {"name", name}, {"process", process}, {"settings", settings}, {"ucx", ucx}};
+  json object{{"host", host}, {"name", name}, {"process", process}, {"settings", settings}, {"offer", offer}};
   put(object, address);
   return line_of(object);
 }
@@ -76,7 +76,7 @@ Result<ArrivalWords> ArrivalWords::decoded(std::string_view line) {
   words.process = fields.number("process", 1, kMostInt);
   words.address = endpoint_in(fields);
   words.settings = fields.texts("settings");
-  words.ucx = fields.words("ucx");
+  words.offer = fields.words("offer");
   return fields.end(std::move(words));
 }
 
@@ -90,7 +90,7 @@ std::string MeetingWords::encoded() const {
   }
   json list = json::array();
   for (const Rank& rank : ranks) {
-    json one{{"host", rank.host}, {"name", rank.name}, {"ucx", rank.ucx}};
+    json one{{"host", rank.host}, {"name", rank.name}, {"offer", rank.offer}};
     put(one, rank.address);
     list.push_back(std::move(one));
   }
@@ -116,7 +116,7 @@ Result<MeetingWords> MeetingWords::decoded(std::string_view line, int ranks) {
       words.ranks.push_back({.host = one.number("host", 0, ranks - 1),
                              .name = one.words("name"),
                              .address = endpoint_in(one),
-                             .ucx = one.words("ucx")});
+                             .offer = one.words("offer")});
     });
   }
   return fields.end(std::move(words));

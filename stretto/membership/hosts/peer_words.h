@@ -27,7 +27,7 @@ struct ArrivalWords {
   int process = 0;                                     ///< PID, 1 or more
   asio::ip::tcp::endpoint address;                     ///< at which the rank listens
   Settings settings = {};                              ///< of the rank
-  std::string ucx = {};                                ///< carrier_offer() of the rank
+  std::string offer = {};                              ///< carrier_offer() of the rank
 
   std::string encoded() const;
   static Result<ArrivalWords> decoded(std::string_view line);
@@ -49,7 +49,7 @@ struct MeetingWords {
     int host = 0;                     ///< its number, from 0 on
     std::string name = {};            ///< of its host
     asio::ip::tcp::endpoint address;  ///< at which it listens
-    std::string ucx = {};             ///< its carrier_offer()
+    std::string offer = {};           ///< its carrier_offer()
   };
   std::vector<Rank> ranks = {};
 

@@ -46,7 +46,7 @@ TEST(PeerWords, OfAnArrival) {
         .process = 7,
         .address = {make_address("10.77.0.1"), 4711},
         .settings = {{"between", "auto"}, {"liveness", "10s"}},
-        .ucx = "1.13.1"},
+        .offer = "1.13.1"},
        {.host = "", .name = "h\n2", .process = 2147483647, .address = {make_address("fd77::1"), 65535}}},
       {
           {"", "it is no object of JSON"},
@@ -63,7 +63,7 @@ TEST(PeerWords, OfAnArrival) {
           {R"({"host": "a", "name": "b", "process": 1, "address": "::1", "port": 65536})",
            "'port' is 65536; expected a whole number from 1 to 65535"},
           {come + "}", "it lacks 'settings'"},
-          {come + R"(, "settings": {}})", "it lacks 'ucx'"},
+          {come + R"(, "settings": {}})", "it lacks 'offer'"},
           {come + R"(, "settings": ["tcp"]})", "'settings' is a list of 1; expected texts by their names"},
           {come + R"(, "settings": {"a": "b", "liveness": 10}})", "settings: 'liveness' is 10; expected a text"},
       });
@@ -71,7 +71,7 @@ TEST(PeerWords, OfAnArrival) {
 
 TEST(PeerWords, OfAMeeting) {
   using Kind = MeetingWords::Kind;
-  const std::string whole = R"({"host": 0, "name": "a", "address": "::1", "port": 1, "ucx": "no"})";
+  const std::string whole = R"({"host": 0, "name": "a", "address": "::1", "port": 1, "offer": "no"})";
   expect_words<MeetingWords>(
       {{.kind = Kind::come},
        {.kind = Kind::another},

@@ -203,7 +203,7 @@ void JobServer::Impl::call_together() {
     words.ranks.push_back({.host = hosts.emplace(rank.arrival.host, static_cast<int>(hosts.size())).first->second,
                            .name = rank.arrival.name,
                            .address = rank.arrival.address,
-                           .ucx = rank.arrival.ucx});
+                           .offer = rank.arrival.offer});
   }
   to_all(words);
 }
