@@ -129,6 +129,7 @@ class LineRounds final : public CollectiveBase, private BodyCodec {
   void end_what_is_taken();
   bool carry_on(TimePoint now);
   void look_at_master(TimePoint now);
+  void note_whether_stopped();
   void say_who_is_missing(TimePoint now);
   RankSet missing() const REQUIRES(mutex_);
   void average(Round round, Flight& flight);

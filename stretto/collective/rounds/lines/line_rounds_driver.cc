@@ -25,7 +25,7 @@ bool LineRounds::poll(TimePoint now) {
     for (std::size_t i = 0; i < flights_.size(); ++i) {
       if (!flights_[i].second.over) end(flights_[i].first, flights_[i].second);
     }
-    if (flights_.empty()) stopped_.store(true, std::memory_order_release);
+    note_whether_stopped();
     return false;
   }
   end_what_is_taken();
@@ -35,6 +35,10 @@ bool LineRounds::poll(TimePoint now) {
   bool did = std::exchange(changed_, false);
   while (carry_on(now)) did = true;
   return did;
+}
+
+void LineRounds::note_whether_stopped() {
+  if (stops_.load(std::memory_order_acquire) && flights_.empty()) stopped_.store(true, std::memory_order_release);
 }
 
 /// Does what is due in a round.
@@ -105,7 +109,7 @@ RankSet LineRounds::missing() const {
 }
 
 TimePoint LineRounds::poll_by() const {
-  // Once it stops nothing of it is due at a time.
+  // Once it stops nothing of it is due at a time: rounds under way retire when their messages have left.
   if (failed() || is_alone() || stops_.load(std::memory_order_acquire)) return TimePoint::never();
   TimePoint by = say_at_;
   {
@@ -166,6 +170,7 @@ void LineRounds::contributed(Round round, Flight& flight, int member, TimePoint 
 void LineRounds::retired(Round round) {
   LineResult* const result = flight(round).result;
   std::erase_if(flights_, [round](const auto& entry) { return entry.first == round; });
+  note_whether_stopped();
   const MutexLock lock(mutex_);
   if (result != nullptr) --result->uses_;
 }

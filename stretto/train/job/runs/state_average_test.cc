@@ -100,6 +100,7 @@ Meetings train(const Averaging& how, int ranks, const AlgorithmOptions& said) {
   for (const auto& [name, value] : said.values()) options.algorithm.set(name, value);
   if (algorithm.recipe->check != nullptr) algorithm.recipe->check(options, ranks);
   Meetings meetings;
+  int over = 0;
   SimulatedCluster cluster(ranks, {.jitter = 20us}, 3);
   VirtualRanks(cluster).run([&](VirtualRank& place) {
     RankOverTransport context(place.transport(), place.clock(), &place);
@@ -119,6 +120,9 @@ Meetings train(const Averaging& how, int ranks, const AlgorithmOptions& said) {
       session.take();
     }
     session.finish();
+    ++over;
+    // As long as another may have something to say to this rank: words of a line that has stopped are taken, too.
+    place.wait([&] { return over == ranks; }, TimePoint::never());
     place.drive_engine(nullptr);
   });
   return meetings;
