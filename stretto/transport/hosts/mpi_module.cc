@@ -26,6 +26,13 @@ constexpr Duration kLatest = 1ms;
 constexpr Duration kDozing = 20ms;
 /// While pieces are on their way MPI moves over TCP, when it is called, what a buffer of the socket holds.
 constexpr Duration kUnderWay = 300us;
+/// MPICH is not: over UCX a rank may wait there for ever, for one that has come to the end before it and moves nothing
+/// any more. Its process manager hears of a rank's end by PmiBulletin::end().
+#ifdef OPEN_MPI
+constexpr bool kIsFinalized = true;
+#else
+constexpr bool kIsFinalized = false;
+#endif
 
 std::string words_of(int error) {
   std::array<char, MPI_MAX_ERROR_STRING> words{};
@@ -39,7 +46,7 @@ class MpiOfProcess {
  public:
   /// Ends MPI where all ranks do, which wait for each other there: each has passed the barrier of all that leave.
   ~MpiOfProcess() {
-    if (ends_ && began_ && process_ == ::getpid()) MPI_Finalize();
+    if (kIsFinalized && ends_ && began_ && process_ == ::getpid()) MPI_Finalize();
   }
 
   /// Returns why it cannot be; empty: it is. Collective the first time.
