@@ -298,7 +298,8 @@ class Reproduce(ProgramTest):
                 self.assert_succeeds(result)
                 self.assertIn("one run says nothing", result.stderr)
                 reproduced = json.loads(result.stdout)
-                self.assertEqual(reproduced["holds"], [True] * (experiments + (name == "momentum-exchange")))
+                and_of_all = name in ("grid-semantics", "momentum-exchange")
+                self.assertEqual(reproduced["holds"], [True] * (experiments + and_of_all))
                 for experiment in reproduced["experiments"]:
                     self.assertEqual(len(experiment["runs"]), groups)
                     for run in experiment["runs"]:
