@@ -1,12 +1,10 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <optional>
-#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -204,11 +202,14 @@ class RankAcrossHosts final : public PartOfJob {
 
 /// As long as nobody is lost: the others may compute for long.
 void RankAcrossHosts::wait_for_carrier() {
-  const int here = links_.memory.ranks();
-  const auto is_lost = [&](int place) { return links_.memory.fate(place).kind == RankFate::Kind::lost; };
-  const auto places = std::views::iota(0, here);
+  const auto one_here_is_lost = [&] {
+    for (int place = 0; place < links_.memory.ranks(); ++place) {
+      if (links_.memory.fate(place).kind == RankFate::Kind::lost) return true;
+    }
+    return false;
+  };
   for (int looks = 1; !links_.carrier().has_ended(); ++looks) {
-    if (lost_elsewhere_ || std::ranges::any_of(places, is_lost)) return;
+    if (lost_elsewhere_ || one_here_is_lost()) return;
     if (look_ && looks % kLooksAtCarrier == 0) look_();
     std::this_thread::sleep_for(kBetweenLooks);
   }
