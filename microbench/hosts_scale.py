@@ -16,13 +16,13 @@ import argparse
 import os
 import pathlib
 import re
-import statistics
 import sys
 import time
 from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "tests/hosts"))
+from engines import spread  # noqa: E402
 from hosts import HOSTS, WATCHDOG, Hosts, Output  # noqa: E402
 
 POLL = 0.005  # seconds
@@ -100,8 +100,7 @@ def main() -> None:
     for job in asked.of.split(","):
         number, each = map(int, job.split("x"))
         runs = [once(build, number, each) for _ in range(asked.repeats)]
-        cells = [f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
-                 for values in ([run[column] for run in runs] for column in columns)]
+        cells = [spread([run[column] for run in runs]) for column in columns]
         print(f"| {number} | {each} | " + " | ".join(cells) + " |", flush=True)
     print(f"load {os.getloadavg()[0]:.1f}")
 

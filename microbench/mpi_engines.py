@@ -15,13 +15,13 @@ import argparse
 import os
 import pathlib
 import re
-import statistics
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests/hosts"))
 import managers
+from engines import spread
 from hosts import Hosts, ends
 
 ENGINES = ("tcp", "mpi")
@@ -72,10 +72,6 @@ def idle(folder: str, build: pathlib.Path, manager: str, engine: str) -> dict[st
 
 
 MEASURES = {"late": late, "idle": idle}
-
-
-def spread(values: list[float]) -> str:
-    return f"{statistics.median(values):.4g} [{min(values):.4g}, {max(values):.4g}]"
 
 
 def main() -> None:

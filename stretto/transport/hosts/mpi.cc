@@ -4,10 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "stretto/base/machine/library_function.h"
 #include "stretto/base/words.h"
@@ -40,23 +38,20 @@ const KnownMpi* known_mpi_of_manager() {
   return is_set("PMIX_RANK") ? &kOpenMpi : nullptr;  // srun --mpi=pmix
 }
 
-/// Where a module may be: beside the program, beside the library this code is part of, or in ../lib from there.
-std::vector<std::string> mpi_candidates(const char* module) {
-  std::vector<std::string> out;
-  const auto add = [&](const fs::path& object) {
+/// Where a module is: beside the program, beside the library this code is part of, or in ../lib from there; else its
+/// name, for the loader.
+std::string path_of_module(const char* module) {
+  Dl_info self{};
+  const bool is_known = ::dladdr(reinterpret_cast<const void*>(&mpi_version), &self) != 0;
+  for (const char* object : {"/proc/self/exe", is_known ? self.dli_fname : ""}) {
     std::error_code error;
     const fs::path file = fs::canonical(object, error);
-    if (error) return;
+    if (error) continue;
     for (const fs::path& folder : {file.parent_path(), file.parent_path().parent_path() / "lib"}) {
-      const fs::path found = folder / module;
-      if (fs::exists(found, error)) out.push_back(found.string());
+      if (fs::exists(folder / module, error)) return folder / module;
     }
-  };
-  add("/proc/self/exe");
-  Dl_info self{};
-  if (::dladdr(reinterpret_cast<const void*>(&mpi_version), &self) != 0) add(self.dli_fname);
-  out.emplace_back(module);
-  return out;
+  }
+  return module;
 }
 
 struct MpiModule {
@@ -72,7 +67,7 @@ Result<MpiModule> load_mpi() {
     return none("no process manager of an MPI has started it: expected mpirun of Open MPI, mpiexec of MPICH, or srun ",
                 "--mpi=pmix");
   }
-  const std::string path = mpi_candidates(mpi->module).front();
+  const std::string path = path_of_module(mpi->module);
   // Global, because Open MPI's own plugins look for its symbols.
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   internal::MpiLibraryVersion* version = nullptr;
